@@ -1,0 +1,53 @@
+# Every target works in an empty clone. Environments are made on first use and again when setup.cfg changes.
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := .venv-demo/bin/attnbench
+KERNEL_LINEAR := elu1(q) @ (elu1(k).T @ v)
+
+.PHONY: help demo demo-train test test-all check readme clean
+
+help:
+	@echo "make demo        query, rank and search the table (base install, no torch)"
+	@echo "make demo-train  measure one graph live (installs torch)"
+	@echo "make test        the tests, under 8 minutes;  make test-all  also the slow ones"
+	@echo "make check       ruff, mypy, import-linter"
+	@echo "make readme      write the generated parts of README.md again"
+
+.venv-demo/.installed: setup.cfg pyproject.toml
+	@echo "Installing attnbench without torch into .venv-demo ..."
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/.installed: setup.cfg pyproject.toml constraints.txt
+	@echo "Installing attnbench with torch and the development tools into .venv (a few minutes) ..."
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[nn,dev]'
+	@touch $@
+
+demo: .venv-demo/.installed
+	$(DEMO) query "softmax(q) @ (softmax(k, axis=-2).T @ v)"
+	$(DEMO) top
+	$(DEMO) sql "select status, count(*) as n from runs group by status order by n desc"
+	@echo 'To measure a graph that the table lacks: make demo-train'
+
+demo-train: .venv/.installed
+	$(BIN)/attnbench measure "$(KERNEL_LINEAR)"
+
+test: .venv/.installed
+	$(BIN)/python -m pytest -n 2 --durations 10
+
+test-all: .venv/.installed
+	$(BIN)/python -m pytest -n 2 --durations 20 -m "not gpu and not network"
+
+check: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+readme: .venv/.installed
+	$(BIN)/python -m builders readme
+
+clean:
+	rm -rf .venv .venv-demo build dist *.egg-info
