@@ -1,0 +1,40 @@
+"""The named errors of attnbench. Each says what was given, what was expected and how to fix it."""
+
+from __future__ import annotations
+
+
+class AttnBenchError(Exception):
+    """Base of every error that attnbench raises on purpose."""
+
+
+class InvalidGraph(AttnBenchError, ValueError):
+    """A formula or genotype that is not an attention graph: syntax, names, shapes or limits.
+
+    `text` is the formula, `start` and `end` the character range of the offending sub-expression, where known.
+    """
+
+    def __init__(self, message: str, text: str | None = None, start: int | None = None, end: int | None = None):
+        self.reason, self.text, self.start, self.end = message, text, start, end
+        super().__init__(message + _pointer(text, start, end))
+
+
+class NotInBenchmark(AttnBenchError, LookupError):
+    """A valid architecture that the table has no row for."""
+
+
+class NoSuchRun(AttnBenchError, LookupError):
+    """An architecture of the table that has no run with the backbone, protocol or seed asked for."""
+
+
+def _pointer(text: str | None, start: int | None, end: int | None) -> str:
+    """Two lines that show the formula and underline the range; a long formula is cut around it."""
+    if text is None or start is None:
+        return ""
+    end = max(start + 1, end if end is not None else start + 1)
+    left = max(0, start - 40)
+    right = min(len(text), max(end, start + 40) if end - start < 60 else start + 60)
+    shown = "".join(c if c.isprintable() and c.isascii() else "?" for c in text[left:right])
+    dots = "..." if left else ""
+    return f"\n  {dots}{shown}{'...' if right < len(text) else ''}\n  {' ' * (len(dots) + start - left)}" + "^" * (
+        min(end, right) - start or 1
+    )

@@ -1,0 +1,1 @@
+"""What can exist: the graph language, its keys, its spaces and its static checks. Standard library only."""
