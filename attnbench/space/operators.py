@@ -198,7 +198,8 @@ operator("maximum", "binary", "max(a, b)", "elementwise", "commutative", "idempo
 def matmul(a: Shape, b: Shape) -> Shape:
     if a[1] != b[0]:
         raise ShapeMismatch(
-            f"({a[0]}, {a[1]}) @ ({b[0]}, {b[1]}) does not contract: {a[1]} columns meet {b[0]} rows; transpose one with .T"
+            f"({a[0]}, {a[1]}) @ ({b[0]}, {b[1]}) does not contract: {a[1]} columns meet {b[0]} rows; "
+            "transpose one with .T"
         )
     return a[0] + b[1]
 
