@@ -1,0 +1,1 @@
+"""What the measurements mean: rank statistics, seed noise, regret, main effects and plots. Frames in, frames out."""
