@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shlex
+import statistics
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,13 +23,19 @@ import attnbench
 ROOT = Path(__file__).resolve().parents[1]
 BACKBONE = "deit"
 
-# The graphs that tell whether the table can be trusted: two that must fail, and what is known to work.
-CONTROLS = {
-    "identity": "v",
-    "depthwise convolution only": "zeros(v)",
-    "uniform attention": "zeros(q) + mean(v, axis=-2)",
-    "softmax attention": "softmax(scale(q @ k.T)) @ v",
-}
+# Names of the graphs that show whether the table can be trusted: three that attend to nothing, and known good ones.
+CONTROLS = (
+    "v",
+    "zeros",
+    "uniform",
+    "softmax",
+    "kernel linear elu1",
+    "kernel linear relu",
+    "xca",
+    "hydra",
+    "Trial 105",
+    "Trial 140",
+)
 
 
 @cache
@@ -37,27 +44,48 @@ def _load(data: Path) -> Any:
 
 
 def counts(data: Path) -> str:
-    """Rows of each table, and training runs by backbone."""
-    bench = _load(data)
+    """Rows of each table."""
     lines = ["| table | rows |", "|---|---:|"]
-    for name in bench.tables:
-        lines.append(f"| `{name}` | {bench.table(name).num_rows:,} |")
+    lines += [f"| `{name}` | {rows:,} |" for name, rows in sorted(_load(data).tables.items())]
+    return "\n".join(lines)
+
+
+def runs(data: Path) -> str:
+    """Training runs by backbone and seed, how they ended, and the range of what they reached."""
+    frame = _load(data).sql(
+        """
+        select backbone, protocol, seed, count(*) as n,
+               count(*) filter (status = 'ok') as ok, count(*) filter (status = 'stopped') as stopped,
+               count(*) filter (status = 'diverged') as diverged,
+               quantile_cont(val_top1_percent, 0.5) filter (status = 'ok') as median,
+               max(val_top1_percent) filter (status = 'ok') as best
+        from runs group by all order by backbone, protocol, seed
+        """
+    )
+    lines = [
+        "| backbone | protocol | seed | runs | ok | stopped | diverged | median validation top-1 of ok, % | best, % |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in frame.itertuples():
+        lines.append(
+            f"| {row.backbone} | `{row.protocol}` | {row.seed} | {row.n:,} | {row.ok:,} | {row.stopped:,} "
+            f"| {row.diverged:,} | {row.median:.1f} | {row.best:.1f} |"
+        )
     return "\n".join(lines)
 
 
 def controls(data: Path) -> str:
     """Mean and spread of the control graphs over their seeds."""
-    bench = _load(data)
     lines = [
-        "| graph | formula | validation top-1, % | test top-1, % | seeds | status |",
+        "| name | formula | validation top-1, % | test top-1, % | seeds | status |",
         "|---|---|---:|---:|---:|---|",
     ]
-    for label, formula in CONTROLS.items():
-        row = bench.query(formula, backbone=BACKBONE)
+    for name in CONTROLS:
+        row = _load(data).query(name, backbone=BACKBONE)
+        tests = [run.test_top1_percent for run in row.runs if run.test_top1_percent is not None]
         lines.append(
-            f"| {label} | `{formula}` | {_spread(row.val_top1_percent, row.val_top1_sd_percent)} "
-            f"| {'' if row.test_top1_percent is None else format(row.test_top1_percent, '.1f')} "
-            f"| {row.n_seeds} | {row.status} |"
+            f"| {name} | `{row.text}` | {_spread([run.val_top1_percent for run in row.runs])} "
+            f"| {_spread(tests)} | {row.n_seeds} | {row.status} |"
         )
     return "\n".join(lines)
 
@@ -80,6 +108,7 @@ def command(line: str) -> Callable[[Path], str]:
 
 SECTIONS: dict[str, Callable[[Path], str]] = {
     "counts": counts,
+    "runs": runs,
     "controls": controls,
 }
 
@@ -117,5 +146,9 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _spread(mean: float, sd: float | None) -> str:
-    return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
+def _spread(values: list[float]) -> str:
+    """Mean ± sample standard deviation; nothing where nothing was measured."""
+    if not values:
+        return "none"
+    mean = f"{statistics.fmean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.1f}"
