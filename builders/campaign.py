@@ -1,0 +1,98 @@
+"""What the table still lacks, in the order in which it is wanted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from attnbench.dataset.files import MANIFEST, read_manifest, read_table
+from attnbench.space.parse import parse
+from builders.shards import read_shards
+
+Row = tuple[str, str, str, int]  # key, backbone, protocol_hash, seed
+
+
+class TrainingRun(NamedTuple):
+    """One unit of work: one graph, one backbone, one seed."""
+
+    text: str
+    backbone: str
+    protocol: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A class of graphs that the campaign wants on one backbone with some seeds."""
+
+    kind: str  # in_grid, is_named or is_wild: a column of `architectures`
+    backbone: str
+    seeds: tuple[int, ...]
+
+
+# Named graphs first, then the grid once on every backbone, then more seeds and the wild sample.
+ORDER = (
+    Wanted("is_named", "deit", (0, 1, 2)),
+    Wanted("is_named", "pvt", (0, 1, 2)),
+    Wanted("is_named", "swin", (0, 1, 2)),
+    Wanted("is_named", "cswin", (0, 1, 2)),
+    Wanted("in_grid", "deit", (0,)),
+    Wanted("in_grid", "pvt", (0,)),
+    Wanted("in_grid", "deit", (1,)),
+    Wanted("in_grid", "deit", (2,)),
+    Wanted("is_wild", "deit", (0,)),
+    Wanted("in_grid", "swin", (0,)),
+    Wanted("in_grid", "pvt", (1,)),
+    Wanted("in_grid", "pvt", (2,)),
+    Wanted("is_wild", "pvt", (0,)),
+    Wanted("is_wild", "swin", (0,)),
+)
+
+
+def architectures(data: Path) -> list[dict[str, object]]:
+    """Rows of `architectures`: key, text and the classes that a graph belongs to. Raises: DataError."""
+    table = read_table(data, "architectures", read_manifest(data))
+    return table.select(["key", "text", "in_grid", "is_named", "is_wild"]).to_pylist()
+
+
+def most_wanted(
+    graphs: Sequence[dict[str, object]], backbones: Sequence[str], protocol: str, seeds: Sequence[int] | None = None
+) -> Iterator[TrainingRun]:
+    """Every run of the campaign on these backbones, shuffled within a class by a fixed seed."""
+    for wanted in ORDER:
+        if wanted.backbone not in backbones:
+            continue
+        chosen = [str(graph["text"]) for graph in graphs if graph[wanted.kind]]
+        random.Random(f"{wanted.kind} {wanted.backbone}").shuffle(chosen)
+        for text in chosen:
+            for seed in wanted.seeds:
+                if seeds is None or seed in seeds:
+                    yield TrainingRun(text, wanted.backbone, protocol, seed)
+
+
+def rows_present(data: Path) -> set[Row]:
+    """The identity of every run in the release and among the fresh shards."""
+    present: set[Row] = set()
+    tables = [read_shards(data, "runs")]
+    if (data / MANIFEST).is_file():
+        tables.append(read_table(data, "runs", read_manifest(data)))
+    for table in tables:
+        columns = [table.column(name).to_pylist() for name in ("key", "backbone", "protocol_hash", "seed")]
+        present.update(zip(*columns, strict=True))
+    return present
+
+
+def missing(runs: Iterable[TrainingRun], present: set[Row], hashes: dict[str, str]) -> Iterator[TrainingRun]:
+    """The runs that no row answers yet, each function once. hashes: protocol hash of each backbone."""
+    seen = set(present)
+    keys: dict[str, str] = {}
+    for run in runs:
+        if run.text not in keys:
+            keys[run.text] = parse(run.text).key
+        row = (keys[run.text], run.backbone, hashes[run.backbone], run.seed)
+        if row not in seen:
+            seen.add(row)
+            yield run

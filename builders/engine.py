@@ -1,0 +1,138 @@
+"""Units of work on local processes.
+
+Each unit writes its own file, so that a kill at any moment loses at most the units in flight.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Unit = TypeVar("Unit")
+MAX_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Unit]):
+    """One unit's outcome: what the work returned, or why it failed."""
+
+    unit: Unit
+    result: Any
+    error: BaseException | None
+    seconds: float
+
+
+def run_units(
+    units: Iterable[Unit],
+    work: Callable[[Unit], Any],
+    *,
+    workers: int,
+    setup: Callable[..., None] | None = None,
+    setup_args: tuple[Any, ...] = (),
+    until: float | None = None,
+) -> Iterator[Done[Unit]]:
+    """Runs `work(unit)` for every unit, in order of start, and yields each as it ends.
+
+    workers: processes; 0 runs in this one. setup: called once in each process before its first unit.
+    until: a `time.monotonic()` after which no unit starts that, by the longest so far, would end later.
+    A unit whose worker died is tried once more. Both `work` and `setup` must be top-level functions.
+    """
+    if workers == 0:
+        yield from _in_process(units, work, setup, setup_args, until)
+        return
+    waiting = iter(units)
+    again: list[tuple[Unit, int]] = []
+    longest = 0.0
+    while True:
+        pool = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_prepare,
+            initargs=(setup, setup_args),
+        )
+        running: dict[Future[Any], tuple[Unit, int, float]] = {}
+        broken = False
+        try:
+            while not broken:
+                while len(running) < workers and _time_for(longest, until):
+                    unit, tries = again.pop(0) if again else (next(waiting, None), 0)
+                    if unit is None:
+                        break
+                    running[pool.submit(work, unit)] = (unit, tries, time.monotonic())
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    unit, tries, started = running.pop(future)
+                    seconds = time.monotonic() - started
+                    error = future.exception()
+                    if isinstance(error, BrokenProcessPool):
+                        broken = True
+                        if tries + 1 < MAX_TRIES:
+                            again.append((unit, tries + 1))
+                            continue
+                    longest = max(longest, seconds)
+                    yield Done(unit, None if error else future.result(), error, seconds)
+            # Every unit in flight went down with the pool; each gets another try in a fresh one.
+            for unit, tries, _ in running.values():
+                again.append((unit, tries + 1))
+        finally:
+            _stop(pool)
+
+
+def _in_process(
+    units: Iterable[Unit],
+    work: Callable[[Unit], Any],
+    setup: Callable[..., None] | None,
+    setup_args: tuple[Any, ...],
+    until: float | None,
+) -> Iterator[Done[Unit]]:
+    if setup:
+        setup(*setup_args)
+    longest = 0.0
+    for unit in units:
+        if not _time_for(longest, until):
+            return
+        started = time.monotonic()
+        result, error = None, None
+        try:
+            result = work(unit)
+        except Exception as raised:
+            error = raised
+        seconds = time.monotonic() - started
+        longest = max(longest, seconds)
+        yield Done(unit, result, error, seconds)
+
+
+def _time_for(longest: float, until: float | None) -> bool:
+    return until is None or time.monotonic() + longest < until
+
+
+def _prepare(setup: Callable[..., None] | None, setup_args: tuple[Any, ...]) -> None:
+    """In each worker: dies with its parent, however that dies, then does the caller's setup."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
+    if setup:
+        setup(*setup_args)
+
+
+def _die_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """Ends a pool at once: units in flight are lost, as with a kill."""
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join()

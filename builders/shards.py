@@ -1,0 +1,75 @@
+"""Fresh rows in data/incoming: one content-named Parquet shard per unit of work, appended and never edited."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnbench.dataset.files import parse_table, write_table
+from attnbench.dataset.schema import TABLES
+from attnbench.errors import DataError
+from attnbench.space.parse import parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+
+
+def incoming(data: Path) -> Path:
+    return data / "incoming"
+
+
+def write_shard(data: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Writes rows as one shard, atomically, named by its content.
+
+    Raises: DataError (rows that do not fit the schema).
+    """
+    content = json.dumps(rows, sort_keys=True).encode()
+    path = incoming(data) / f"{table}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.parquet"
+    write_table(path, rows, TABLES[table], shard=True)
+    return path
+
+
+def shard_paths(data: Path, table: str) -> list[Path]:
+    """The table's shards, in order of name."""
+    return sorted(incoming(data).glob(f"{table}-*.parquet"))
+
+
+def read_shards(data: Path, table: str) -> pa.Table:
+    """All fresh rows of a table, with `key` derived from `text` by today's rules.
+
+    Raises: DataError (a damaged shard, by name), InvalidGraph (a text that no longer parses).
+    """
+    import pyarrow as pa
+
+    schema = TABLES[table]
+    parts = [parse_table(path.read_bytes(), schema, str(path), shard=True) for path in shard_paths(data, table)]
+    rows = pa.concat_tables(parts) if parts else schema.shard.empty_table()
+    keys = pa.array([parse(text).key for text in rows.column("text").to_pylist()], pa.string())
+    return rows.append_column("key", keys).select(schema.column_names).cast(schema.arrow)
+
+
+@contextmanager
+def only_builder(data: Path) -> Iterator[None]:
+    """Holds the directory of fresh rows for one builder at a time, and clears what a killed one left half written.
+
+    Raises: DataError when another builder holds it.
+    """
+    directory = incoming(data)
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another builder is writing to {directory}; wait for it to end, or give this one its own --data"
+            ) from None
+        for beside in directory.glob(".*.tmp"):
+            beside.unlink()
+        yield
