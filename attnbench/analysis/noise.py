@@ -109,17 +109,16 @@ def noise_ceiling(
         reason = f"{len(seeds)} seeds and n = {n} architectures that have them all; at least 2 of each are needed"
         return NoiseCeiling(None, None, None, None, None, None, seeds, n, n_rows, (), (), reason)
     column = {s: complete[s].to_numpy(dtype=float) for s in matrix.columns}
-    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
-    pairs = tuple(
-        SeedAgreement(a, str(b), kendall_tau(column[a], column[b], **options)) for a, b in combinations(seeds, 2)
-    )
+
+    def agreement(one: np.ndarray, other: np.ndarray) -> RankStatistic:
+        return kendall_tau(one, other, n_resamples=n_resamples, level=level, seed=seed)
+
+    pairs = tuple(SeedAgreement(a, str(b), agreement(column[a], column[b])) for a, b in combinations(seeds, 2))
     others = []
     for one in seeds:
         rest = [s for s in seeds if s != one]
         mean = np.mean([column[s] for s in rest], axis=0)
-        others.append(
-            SeedAgreement(one, "mean of " + ", ".join(map(str, rest)), kendall_tau(column[one], mean, **options))
-        )
+        others.append(SeedAgreement(one, "mean of " + ", ".join(map(str, rest)), agreement(column[one], mean)))
     undefined = next((a for a in (*pairs, *others) if a.tau.value is None), None)
     if undefined is not None:
         reason = f"seed {undefined.seed} against {undefined.against}: {undefined.tau.reason}"
