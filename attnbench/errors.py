@@ -19,11 +19,23 @@ class InvalidGraph(AttnBenchError, ValueError):
 
 
 class NotInBenchmark(AttnBenchError, LookupError):
-    """A valid architecture that the table has no row for."""
+    """A valid architecture that the table has no row for; `nearest` holds the texts of the rows most like it."""
+
+    def __init__(self, message: str, nearest: tuple[str, ...] = ()):
+        self.nearest = nearest
+        super().__init__(message)
 
 
 class NoSuchRun(AttnBenchError, LookupError):
     """An architecture of the table that has no run with the backbone, protocol or seed asked for."""
+
+
+class DataError(AttnBenchError):
+    """Tables that cannot be used: missing, cut short, changed, of another schema version, or breaking a rule."""
+
+
+class InvalidSQL(AttnBenchError, ValueError):
+    """A statement that is no single SELECT over the tables, or that DuckDB refuses."""
 
 
 def _pointer(text: str | None, start: int | None, end: int | None) -> str:

@@ -1,0 +1,150 @@
+"""From an architecture, however it is given, to the key of its row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from attnbench.dataset.columns import Columns
+from attnbench.dataset.schema import CELLS
+from attnbench.errors import InvalidGraph, NotInBenchmark
+from attnbench.space.graph import Graph
+
+_KEY = re.compile(r"(ag|sn)\d+-[0-9a-f]{32}")
+_KEYLIKE = re.compile(r"(ag|sn)\d+-")
+_SPELLINGS_KEPT = 100_000
+
+
+class Lookup:
+    """Knows every key, name, stored spelling and grid cell; parses the rest."""
+
+    def __init__(self, architectures: Columns, read_cells: Callable[[], Columns]) -> None:
+        self._architectures = architectures
+        self._read_cells = read_cells
+        self.known = self._stored_spellings()
+
+    def key(self, arch: Any) -> str:
+        """The key of the row of an architecture.
+
+        Raises: InvalidGraph (no architecture), NotInBenchmark (no row; the nearest ones).
+        """
+        if isinstance(arch, Graph):
+            return self._key_of_graph(arch)
+        if isinstance(arch, str):
+            return self._key_of_text(arch)
+        if isinstance(arch, Mapping):
+            if set(arch) == set(CELLS.identity):
+                return self._key_of_cell(tuple(arch[name] for name in CELLS.identity))
+            from attnbench.space.genotype import Genotype
+
+            return self._key_of_graph(Genotype.read(arch).to_graph())
+        if hasattr(arch, "to_graph"):  # a Genotype or a grid cell
+            return self._key_of_graph(arch.to_graph())
+        if isinstance(arch, (tuple, list)):
+            return self._key_of_cell(tuple(arch))
+        raise InvalidGraph(
+            f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a key, a name, "
+            "a genotype or the six coordinates of a grid cell."
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every name, sorted."""
+        return tuple(sorted({name for names in self._architectures["names"] for name in names}))
+
+    def _stored_spellings(self) -> dict[str, str]:
+        """Names, texts and keys to keys; where a name reads as another row's text, the text wins."""
+        table = self._architectures
+        spellings = {name: key for key, names in zip(table["key"], table["names"], strict=True) for name in names}
+        spellings.update(zip(table["text"], table["key"], strict=True))
+        spellings.update((key, key) for key in table["key"])
+        return spellings
+
+    def _key_of_text(self, text: str) -> str:
+        found = self.known.get(text) or self._folded_names.get(text.strip().casefold())
+        if found is not None:
+            return found
+        if _KEYLIKE.match(text):
+            raise self._unknown_key(text)
+        from attnbench.space.parse import parse
+
+        try:
+            graph = parse(text)
+        except InvalidGraph as error:
+            close = self._close_names(text)
+            if not close:
+                raise
+            raise InvalidGraph(f"{error}\nOr is a name meant? Names like it: {', '.join(close)}") from None
+        key = self._key_of_graph(graph)
+        if len(self.known) > _SPELLINGS_KEPT:  # start over rather than grow through a long search
+            self.known = self._stored_spellings()
+        self.known[text] = key
+        return key
+
+    def _unknown_key(self, text: str) -> InvalidGraph | NotInBenchmark:
+        if not _KEY.fullmatch(text):
+            return InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
+        return NotInBenchmark(
+            f"no row has the key {text}. The {len(self._architectures['key'])} keys are list(bench); "
+            "pass the formula instead to see the rows most like it."
+        )
+
+    def _key_of_graph(self, graph: Graph) -> str:
+        if graph.key in self._architectures.rows_of:
+            return graph.key
+        twin = self._same_function(graph)
+        if twin is not None:
+            return twin
+        from attnbench.dataset.nearest import nearest
+
+        like = nearest(graph.text, self._architectures["text"])
+        raise NotInBenchmark(
+            f"no row computes {graph.text!r} (key {graph.key}). Nearest rows:\n"
+            + "".join(f"  {text}\n" for text in like)
+            + f'Measure it with the same protocol: attnbench measure "{graph.text}" '
+            "(needs torch: pip install 'attnbench[nn]').",
+            like,
+        )
+
+    def _same_function(self, graph: Graph) -> str | None:
+        """The row that gives the same numbers, where no rewrite rule knows that it is the same function."""
+        stored = self._signatures
+        if not stored:
+            return None
+        from attnbench.space.evaluate import same_signature, signature
+
+        mine = signature(graph)
+        return next((key for key, other in stored if same_signature(mine, other)), None)
+
+    def _key_of_cell(self, cell: tuple[Any, ...]) -> str:
+        found = self._cells.get(cell) if all(isinstance(level, str) for level in cell) else None
+        if found is not None:
+            return found
+        from attnbench.space.grid import cell_graph
+
+        return self._key_of_graph(cell_graph(cell))  # names a wrong coordinate
+
+    def _close_names(self, text: str) -> list[str]:
+        if re.search(r"[()@*+/=]", text):
+            return []  # a formula was meant
+        from difflib import get_close_matches
+
+        usual = {name.casefold(): name for name in self.names}
+        return [usual[name] for name in get_close_matches(text.strip().casefold(), list(usual), n=5)]
+
+    @cached_property
+    def _folded_names(self) -> dict[str, str]:
+        return {name.casefold(): self.known[name] for name in self.names}
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, ...], str]:
+        table = self._read_cells()
+        coordinates = zip(*(table[name] for name in CELLS.identity), strict=True)
+        return dict(zip(coordinates, table["key"], strict=True))
+
+    @cached_property
+    def _signatures(self) -> list[tuple[str, tuple[float, ...]]]:
+        table = self._architectures
+        return [(k, s) for k, s in zip(table["key"], table["signature"], strict=True) if s is not None]

@@ -1,0 +1,66 @@
+"""The registry of tables: what is promised to readers is what is written."""
+
+import pyarrow as pa
+import pytest
+
+from attnbench.dataset.schema import SCHEMA_VERSION, TABLES, Table, describe
+
+every_table = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+
+# Names, types and order of schema version 1. A change here is a new schema version.
+GOLDEN = {
+    "architectures": "key:string kind:string text:string in_grid:bool is_named:bool is_wild:bool names:list<string> "
+    "graph_type:string genotype:string complexity:string is_sound:bool failed_checks:list<string> "
+    "reasons:list<string> signature:list<float64>",
+    "cells": "family:string q_activation:string q_norm:string k_activation:string k_norm:string middle:string "
+    "key:string",
+    "costs": "key:string backbone:string params:int64 macs:int64 step_ms:float64",
+    "runs": "key:string text:string backbone:string protocol:string protocol_hash:string seed:int32 status:string "
+    "val_curve:list<float64> val_loss_curve:list<float64> train_loss_curve:list<float64> val_top1_percent:float64 "
+    "val_loss:float64 test_top1_percent:float64 test_loss:float64 train_seconds:float64 device:string "
+    "torch_version:string code_version:string finished_at:string",
+    "proxies": "key:string text:string backbone:string proxy:string value:float64 seconds:float64 weight_seed:int32 "
+    "status:string",
+    "rejections": "stage:string sampler:string reason:string count:int64 n_drawn:int64",
+}
+
+
+def test_schema_of_this_version_stays() -> None:
+    assert SCHEMA_VERSION == 1
+    assert {n: " ".join(f"{c.name}:{c.dtype}" for c in t.columns) for n, t in TABLES.items()} == GOLDEN
+
+
+@every_table
+def test_arrow_follows_the_columns(table: Table) -> None:
+    assert table.arrow.names == list(table.column_names)
+    assert [field.nullable for field in table.arrow] == [column.nullable for column in table.columns]
+    assert table.arrow.metadata[b"attnbench.table"].decode() == table.name
+    assert set(table.shard.names) == set(table.arrow.names) - {"key"}
+
+
+@every_table
+def test_identity_and_units(table: Table) -> None:
+    assert set(table.identity) <= set(table.column_names)
+    for column in table.columns:
+        assert column.meaning, column.name
+        assert column.better in ("", "higher", "lower")
+        if column.name.endswith("_percent"):
+            assert column.unit == "percent"
+        if column.name.endswith("_ms"):
+            assert column.unit == "ms"
+        if pa.types.is_floating(table.arrow.field(column.name).type) and column.name != "value":
+            assert column.unit, f"{column.name} has no unit"
+
+
+@every_table
+def test_page_names_every_column(table: Table) -> None:
+    page = describe(table.name)
+    assert f"### `{table.name}`" in page
+    for column in table.columns:
+        assert f"| `{column.name}` | {column.dtype} |" in page
+
+
+def test_dataset_card_is_generated_from_the_schema(root) -> None:
+    card = (root / "data" / "README.md").read_text(encoding="utf-8")
+    for name in TABLES:
+        assert describe(name) in card, f"python -m builders card writes the page of {name} again"
