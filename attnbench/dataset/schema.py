@@ -274,20 +274,16 @@ TABLES: dict[str, Table] = {table.name: table for table in (ARCHITECTURES, CELLS
 def describe(name: str) -> str:
     """A Markdown page of one table: a sentence, then a row per column."""
     table = TABLES[name]
+    identity = ", ".join(f"`{column}`" for column in table.identity)
     lines = [
         f"### `{table.name}`",
         "",
-        f"{table.meaning} A row is identified by {', '.join(f'`{c}`' for c in table.identity)}. "
-        f"Written by `python -m {table.source}`."
-        if table.source.count(",") == 0
-        else f"{table.meaning} A row is identified by {', '.join(f'`{c}`' for c in table.identity)}. "
-        f"Written by `{table.source}`.",
+        f"{table.meaning} One row per {identity}; written by `{table.source}`.",
         "",
-        "| column | dtype | unit | better | null? | meaning |",
-        "|---|---|---|---|---|---|",
+        "| column | dtype | unit | better | null | meaning | source |",
+        "|---|---|---|---|---|---|---|",
     ]
     for c in table.columns:
-        lines.append(
-            f"| `{c.name}` | {c.dtype} | {c.unit} | {c.better} | {'yes' if c.nullable else ''} | {c.meaning} |"
-        )
+        cells = (f"`{c.name}`", f"`{c.dtype}`", c.unit, c.better, "yes" if c.nullable else "", c.meaning, c.source)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -57,7 +57,7 @@ def test_page_names_every_column(table: Table) -> None:
     page = describe(table.name)
     assert f"### `{table.name}`" in page
     for column in table.columns:
-        assert f"| `{column.name}` | {column.dtype} |" in page
+        assert f"| `{column.name}` | `{column.dtype}` | {column.unit} | {column.better} |" in page
 
 
 def test_dataset_card_is_generated_from_the_schema(root) -> None:
