@@ -61,12 +61,12 @@ def cells() -> tuple[Cell, ...]:
     return tuple(Cell(*levels) for levels in product(*GRID_AXES.values()))
 
 
-def cell_graph(cell: Cell) -> Graph:
+def cell_graph(cell: Cell | tuple[str, ...]) -> Graph:
     """The graph of one cell. Raises: InvalidGraph, naming the coordinate."""
     return _graph(_checked(cell))
 
 
-def cell_key(cell: Cell) -> str:
+def cell_key(cell: Cell | tuple[str, ...]) -> str:
     """The key of a cell's function; equal cells share it. Raises: InvalidGraph, naming the coordinate."""
     return _graph(_checked(cell)).key
 
@@ -96,7 +96,7 @@ def crossover(a: Cell, b: Cell, rng: random.Random) -> Cell:
 
 def _distinct(candidates: list[Cell], taken: set[str]) -> tuple[Cell, ...]:
     """The first cell of every key that is not taken, in order."""
-    found = {}
+    found: dict[str, Cell] = {}
     for cell in candidates:
         key = cell_key(cell)
         if key not in taken:
@@ -104,7 +104,7 @@ def _distinct(candidates: list[Cell], taken: set[str]) -> tuple[Cell, ...]:
     return tuple(found.values())
 
 
-def _checked(cell: Cell) -> Cell:
+def _checked(cell: Cell | tuple[str, ...]) -> Cell:
     cell = Cell(*cell) if isinstance(cell, tuple | list) and len(cell) == len(GRID_AXES) else cell
     if not isinstance(cell, Cell):
         raise InvalidGraph(f"a grid cell has six coordinates ({', '.join(GRID_AXES)}), got {cell!r}")
