@@ -27,8 +27,10 @@ class Operator:
     Properties hold to rounding on well-conditioned input and are what the canonical form may use:
     `elementwise` acts on each entry alone · `linear` f(ax+by) = af(x)+bf(y) · `odd` f(-x) = -f(x) · `even` f(-x) = f(x)
     · `idempotent` f(f(x)) = f(x) · `homogeneous` f(cx) = cf(x) for c > 0 · `scale_invariant` f(cx) = f(x) for c > 0 per
-    row along its axis · `commutative` f(a, b) = f(b, a) · `nonnegative` its range · `zero_gradient` everywhere ·
-    `mixes_batch` reduces over samples.
+    row along its axis · `shift_invariant` f(x + c) = f(x) for c constant along its
+    axis, or over both where it has none · `commutative` f(a, b) = f(b, a) · `nonnegative` and `positive` its range ·
+    `keeps_zero` f(0) = 0 · `keeps_sign` f(x) has x's sign, entry by entry · `zero_gradient` everywhere · `mixes_batch`
+    reduces over samples.
     """
 
     name: str
@@ -103,31 +105,44 @@ def kept_as_one(x: Shape, axis: int) -> Shape:
 operator("relu", "activation", "max(x, 0)", "elementwise", "idempotent", "homogeneous", "nonnegative", upstream=(19,))(
     same
 )
-operator("gelu", "activation", "x Phi(x), by erf", "elementwise", source="Hendrycks & Gimpel 2016")(same)
-operator("sigmoid", "activation", "1 / (1 + exp(-x))", "elementwise", "nonnegative", upstream=(9,))(same)
+operator("gelu", "activation", "x Phi(x), by erf", "elementwise", "keeps_zero", source="Hendrycks & Gimpel 2016")(same)
+operator("sigmoid", "activation", "1 / (1 + exp(-x))", "elementwise", "nonnegative", "positive", upstream=(9,))(same)
 operator(
     "elu1",
     "activation",
     "elu(x) + 1",
     "elementwise",
     "nonnegative",
+    "positive",
     upstream=(16,),
     source="Katharopoulos et al. 2020, eq. 7",
 )(same)
-operator("exp", "activation", "exp(min(x, 30))", "elementwise", "nonnegative", upstream=(21,))(same)
-operator("softsign", "activation", "x / (1 + |x|)", "elementwise", "odd", upstream=(7,))(same)
+operator("exp", "activation", "exp(min(x, 30))", "elementwise", "nonnegative", "positive", upstream=(21,))(same)
+operator("softsign", "activation", "x / (1 + |x|)", "elementwise", "odd", "keeps_sign", upstream=(7,))(same)
 operator("abs", "activation", "|x|", "elementwise", "even", "idempotent", "homogeneous", "nonnegative", upstream=(5,))(
     same
 )
-operator("sign", "activation", "-1, 0 or 1", "elementwise", "odd", "idempotent", "zero_gradient", upstream=(14,))(same)
-operator("sqrt", "activation", "sqrt(max(x, 0) + 1e-6)", "elementwise", "nonnegative", upstream=(11,))(same)
+operator(
+    "sign",
+    "activation",
+    "-1, 0 or 1",
+    "elementwise",
+    "odd",
+    "idempotent",
+    "keeps_sign",
+    "zero_gradient",
+    upstream=(14,),
+)(same)
+operator("sqrt", "activation", "sqrt(max(x, 0) + 1e-6)", "elementwise", "nonnegative", "positive", upstream=(11,))(same)
 operator("logabs", "activation", "ln(|x| + 1e-6)", "elementwise", "even", upstream=(3, 4))(same)
-operator("recip", "activation", "x / (x^2 + 1e-6)", "elementwise", "odd", upstream=(8,))(same)
+operator("recip", "activation", "x / (x^2 + 1e-6)", "elementwise", "odd", "keeps_sign", upstream=(8,))(same)
 operator("neg", "activation", "-x", "elementwise", "odd", "linear", example="-q", upstream=(12,))(same)
 
 # ---- normalisations: along an axis of one sample's head
-operator("softmax", "normalisation", "exp(x) / sum exp(x)", "nonnegative", upstream=(2,))(along)
-operator("log_softmax", "normalisation", "x - ln sum exp(x)", upstream=(10,))(along)
+operator(
+    "softmax", "normalisation", "exp(x) / sum exp(x)", "nonnegative", "positive", "shift_invariant", upstream=(2,)
+)(along)
+operator("log_softmax", "normalisation", "x - ln sum exp(x)", "idempotent", "shift_invariant", upstream=(10,))(along)
 operator(
     "l2norm",
     "normalisation",
@@ -135,15 +150,26 @@ operator(
     "odd",
     "idempotent",
     "scale_invariant",
+    "keeps_sign",
     upstream=(25, 20),
     source="XCiT, El-Nouby et al. 2021, section 3.2",
 )(along)
-operator("l1norm", "normalisation", "x / (sum |x| + 1e-6)", "odd")(along)
-operator("sumnorm", "normalisation", "x s / (s^2 + 1e-6), s = sum x", "even", upstream=(27,))(along)
-operator("layernorm", "normalisation", "(x - mean) / sqrt(var + 1e-6), no affine", "odd")(along)
+operator("l1norm", "normalisation", "x / (sum |x| + 1e-6)", "odd", "keeps_sign")(along)
+operator("sumnorm", "normalisation", "x s / (s^2 + 1e-6), s = sum x", "even", "keeps_zero", upstream=(27,))(along)
+operator("layernorm", "normalisation", "(x - mean) / sqrt(var + 1e-6), no affine", "odd", "shift_invariant")(along)
 # over both axes of one sample's head
-operator("standardize", "normalisation", "(x - mean) / sqrt(var + 1e-6), both axes", "odd", upstream=(6,))(same)
-operator("minmax", "normalisation", "(x - min) / (max - min + 1e-6), both axes", "nonnegative", upstream=(13,))(same)
+operator(
+    "standardize", "normalisation", "(x - mean) / sqrt(var + 1e-6), both axes", "odd", "shift_invariant", upstream=(6,)
+)(same)
+operator(
+    "minmax",
+    "normalisation",
+    "(x - min) / (max - min + 1e-6), both axes",
+    "nonnegative",
+    "keeps_zero",
+    "shift_invariant",
+    upstream=(13,),
+)(same)
 operator("scale", "normalisation", "x / sqrt(d), d the head width", "elementwise", "odd", "linear", upstream=(15,))(
     same
 )
@@ -210,6 +236,7 @@ def matmul(a: Shape, b: Shape) -> Shape:
     "sqrt(sum (a - b)^2 + 1e-6) over axis -1",
     "commutative",
     "nonnegative",
+    "positive",
     example="v * distance(q, k)",
     upstream=(1,),
 )
