@@ -130,8 +130,7 @@ def top_overlap(
 
     Raises: ValueError, TypeError (k, columns, direction, level: see the messages).
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k is {k!r}; the number of best rows to compare is a whole number from 1.")
+    check_k(k)
     rows = _rows({SCORE: score, ACCURACY: accuracy}, direction)
     kernel = partial(top_k_overlap, rows.columns[SCORE], rows.columns[ACCURACY], k=int(k))
     reason = f"k = {k} exceeds the {rows.n} usable rows" if k > rows.n else None
@@ -139,9 +138,20 @@ def top_overlap(
     return _statistic(f"top_{k}_overlap", rows, direction, kernel, n_resamples, level, seed, reason, chance)
 
 
-def _rows(columns: dict[str, Column], direction: Direction) -> UsableRows:
+def check_k(k: int) -> None:
+    """Raises: ValueError unless k is a whole number from 1."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k is {k!r}; the number of best rows is a whole number from 1.")
+
+
+def check_direction(direction: str) -> None:
+    """Raises: ValueError unless it is "higher" or "lower"."""
     if direction not in ("higher", "lower"):
         raise ValueError(f'direction is {direction!r}; say which end of the score is better: "higher" or "lower".')
+
+
+def _rows(columns: dict[str, Column], direction: Direction) -> UsableRows:
+    check_direction(direction)
     rows = usable_rows(columns)
     if direction == "lower":
         rows.columns[SCORE] *= -1

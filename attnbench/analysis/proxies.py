@@ -1,0 +1,112 @@
+"""How well each zero-cost proxy ranks: the table of tau per proxy and population, with its controls beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attnbench.analysis.accuracy import mean_accuracy, seed_matrix
+from attnbench.analysis.bootstrap import LEVEL, N_RESAMPLES
+from attnbench.analysis.noise import noise_ceiling
+from attnbench.analysis.rank import Direction, RankStatistic, kendall_tau, partial_tau, spearman, top_overlap
+from attnbench.analysis.regret import selection_regret
+from attnbench.analysis.rows import Dropped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def populations(matrix: pd.DataFrame, architectures: pd.DataFrame) -> dict[str, list[str]]:
+    """Keys of a `seed_matrix` by population: "all", "sound" (passes every check), "top quarter" (by mean accuracy).
+
+    A control that ranks failures low looks good on all rows; the other two ask whether it can tell good from better.
+    """
+    import pandas as pd
+
+    mean = mean_accuracy(matrix)["mean"].dropna()
+    sound = set(architectures.loc[architectures["is_sound"].eq(True).fillna(False), "key"])
+    top = mean[mean >= mean.quantile(0.75)] if len(mean) else pd.Series(dtype=float)
+    return {
+        "all": list(mean.index),
+        "sound": [key for key in mean.index if key in sound],
+        "top quarter": list(top.index),
+    }
+
+
+def proxy_ranks(
+    runs: pd.DataFrame,
+    proxies: pd.DataFrame,
+    costs: pd.DataFrame,
+    of: Mapping[str, Collection[str]],
+    *,
+    backbone: str = "deit",
+    protocol: str = "fmnist-micro",
+    value: str = "val_top1_percent",
+    names: Sequence[str] | None = None,
+    directions: Mapping[str, Direction] | None = None,
+    covariate: str = "macs",
+    weight_seed: int = 0,
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Rank statistics of each proxy, and of params and macs as controls, in each population of keys.
+
+    The accuracy is the mean over seeds of `value` of `runs`; the score is the proxy's value with one weight seed.
+    names: proxies to compare; by default all without their parts (names with a dot). directions: "higher" unless said.
+    Returns: one row per population and proxy: tau, partial_tau (given the covariate) and spearman, each with _low and
+    _high; top_overlap of the best tenth (k rows; chance_overlap of a random score); regret and random_regret of the
+    best of those k; n of n_rows used, with `dropped` in words; tau_between_seeds, the noise ceiling, over ceiling_n
+    architectures. What is undefined is None, with the reason in `note`.
+    Raises: ValueError for a covariate that is not a column of costs; see also `seed_matrix`.
+    """
+    import pandas as pd
+
+    if covariate not in costs.columns:
+        raise ValueError(f"costs has no column {covariate!r}; it has {', '.join(costs.columns)}.")
+    matrix = seed_matrix(runs, backbone=backbone, protocol=protocol, value=value)
+    accuracy = mean_accuracy(matrix)["mean"].to_dict()
+    cost = costs[costs["backbone"] == backbone].set_index("key")
+    scores: dict[str, dict[str, object]] = {}
+    mine = proxies[(proxies["backbone"] == backbone) & (proxies["weight_seed"] == weight_seed)]
+    for name, rows in mine.groupby("proxy"):
+        if name in names if names is not None else "." not in str(name):
+            scores[str(name)] = dict(zip(rows["key"], rows["value"], strict=True))
+    for name in ("params", "macs"):
+        if name in cost.columns and (names is None or name in names):
+            scores.setdefault(name, cost[name].to_dict())
+    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
+    table = []
+    for population, keys in of.items():
+        keys = [key for key in keys if key in accuracy]
+        ceiling = noise_ceiling(matrix.loc[keys], n_resamples=0)
+        given = cost[covariate].reindex(keys).tolist()
+        for name, score in scores.items():
+            direction = (directions or {}).get(name, "higher")
+            columns = [score.get(key) for key in keys], [accuracy[key] for key in keys]
+            row: dict[str, object] = {"population": population, "proxy": name, "direction": direction}
+            tau = kendall_tau(*columns, direction=direction, **options)  # type: ignore[arg-type]
+            # A score that is the covariate itself has no partial tau; the reason says so.
+            partial = partial_tau(*columns, given, direction=direction, **options)  # type: ignore[arg-type]
+            rho = spearman(*columns, direction=direction, **options)  # type: ignore[arg-type]
+            k = max(1, round(tau.n / 10))
+            overlap = top_overlap(*columns, k, direction=direction, n_resamples=0)
+            regret = selection_regret(*columns, k, direction=direction)
+            row |= {"n": tau.n, "n_rows": tau.n_rows, "dropped": dropped_in_words(tau.dropped)}
+            row |= _with_interval("tau", tau) | _with_interval("partial_tau", partial)
+            row |= _with_interval("spearman", rho)
+            row |= {"k": k, "top_overlap": overlap.value, "chance_overlap": overlap.chance}
+            row |= {"regret": regret.regret, "random_regret": regret.random_regret}
+            row |= {"tau_between_seeds": ceiling.tau, "ceiling_n": ceiling.n}
+            reasons = [f"{s.name}: {s.reason}" for s in (tau, partial, rho, overlap) if s.reason]
+            table.append(row | {"note": "; ".join(reasons)})
+    return pd.DataFrame(table)
+
+
+def dropped_in_words(dropped: Sequence[Dropped]) -> str:
+    """For example "3 score missing, 1 accuracy NaN"; empty where every row was used."""
+    return ", ".join(f"{d.rows} {d.column} {d.reason}" for d in dropped)
+
+
+def _with_interval(name: str, statistic: RankStatistic) -> dict[str, float | None]:
+    return {name: statistic.value, f"{name}_low": statistic.low, f"{name}_high": statistic.high}
