@@ -15,6 +15,7 @@ class Scores(Mapping[str, float]):
     """A read-only mapping of proxy name to score; hashable and picklable, unlike mappingproxy."""
 
     __slots__ = ("_items",)
+    _items: tuple[tuple[str, float], ...]
 
     def __init__(self, items: Iterable[tuple[str, float]] = ()) -> None:
         object.__setattr__(self, "_items", tuple(sorted(dict(items).items())))

@@ -1,0 +1,205 @@
+"""The command line: one table of commands feeds the tests of answers, of JSON, of errors and of help."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from attnbench import cli
+from tests.dataset import tiny
+from tests.dataset.tiny import ABSENT, EFFICIENT, ELU, SOFTMAX, UNTRAINED
+
+
+class Case(NamedTuple):
+    """A command, its exit code, what a person reads, and what its JSON must hold (checked by a function)."""
+
+    argv: list[str]
+    code: int
+    shows: str
+    json_holds: Any
+
+
+def error(name: str) -> Any:
+    return lambda answer: answer["error"] == name and answer["message"]
+
+
+def rows(**counts: int) -> Any:
+    return lambda answer: counts.items() <= answer["rows"].items()
+
+
+CASES = {
+    "query by formula": Case(
+        ["query", ELU],
+        0,
+        r"kernel linear\nelu1\(q\) @ \(elu1\(k\)\.T @ v\)\nag1-\w+\n(?s:.*)top-1 84\.50 %, test 84\.00 %, 1 seed"
+        r", status ok\nparameters 27,000, .*step 13\.50 ms\nscores dss 3, snip 1\.5\n(?s:.*)50",
+        lambda a: a["val_top1_percent"] == 84.5 and a["runs"][0]["seed"] == 0 and a["proxies"]["dss"] == 3.0,
+    ),
+    "query by name": Case(["query", "Softmax"], 0, r"81\.00 ± 1\.00 %, .*3 seeds", lambda a: a["n_seeds"] == 3),
+    "query one seed": Case(["query", SOFTMAX, "--seed", "2"], 0, r"82\.00 %, .*1 seed,", lambda a: a["n_seeds"] == 1),
+    "query another backbone": Case(
+        ["query", ELU, "--backbone", "pvt"],
+        0,
+        r"pvt, fmnist-micro: validation top-1 77\.00 %(?s:.*)parameters -, multiply-adds -, step -",
+        lambda a: a["backbone"] == "pvt" and a["macs"] is None,
+    ),
+    "query diverged": Case(
+        ["query", "Trial 105"],
+        0,
+        "test - %, 2 seeds, status diverged(?s:.*)a diverged run counts as chance in validation",
+        lambda a: a["status"] == "diverged" and a["runs"][1]["val_top1_percent"] == 10.0,
+    ),
+    "query no graph": Case(["query", "tanh(q)"], 1, r"attnbench query: unknown .*'tanh'", error("InvalidGraph")),
+    "query absent": Case(["query", ABSENT], 1, "no row computes(?s:.*)attnbench measure", error("NotInBenchmark")),
+    "query untrained": Case(["query", UNTRAINED], 1, "no run of it is stored", error("NoSuchRun")),
+    "query other seed": Case(["query", ELU, "--seed", "7"], 1, r"seed 7\. Stored: ", error("NoSuchRun")),
+    "top": Case(
+        ["top"],
+        0,
+        r"(?s)validation on deit.*1 +84\.50 +84\.00 +1 +ok +480,000.*kernel linear: .*5 +12\.00 ± 0\.00 +- +2 +st",
+        lambda a: [r["text"] for r in a][:2] == [ELU, EFFICIENT] and len(a) == 5,
+    ),
+    "top two": Case(["top", "-n", "2"], 0, r"2 +83\.00 ± 1\.00", lambda a: len(a) == 2),
+    "top sound": Case(["top", "--sound"], 0, "Trial 105", lambda a: SOFTMAX not in [r["text"] for r in a]),
+    "top seeds": Case(["top", "--min-seeds", "3", "--named"], 0, "softmax", lambda a: len(a) == 2),
+    "top of nothing": Case(["top", "--backbone", "cswin"], 0, "on cswin", lambda a: a == []),
+    "sql": Case(
+        ["sql", "select seed, count(*) as n from runs group by seed order by seed"],
+        0,
+        r"seed +n *\n.*\n *0 +6 *\n *1 +4",
+        lambda a: a[0] == {"seed": 0, "n": 6},
+    ),
+    "sql limit": Case(
+        ["sql", "from runs", "--limit", "1"], 0, "11 more rows: --limit 12, or --json", lambda a: len(a) == 12
+    ),
+    "sql null": Case(["sql", "select null as a"], 0, "a", lambda a: a == [{"a": None}]),
+    "sql drop": Case(
+        ["sql", "drop table runs"], 1, "attnbench sql: expected one SELECT, got DROP", error("InvalidSQL")
+    ),
+    "sql file": Case(["sql", "from 'runs.parquet'"], 1, "Error", error("InvalidSQL")),
+    "verify": Case(["verify"], 0, r"data 0\.0-test in .*\n(?s:.*)runs +12 +none", rows(runs=12)),
+}
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write(tmp_path_factory.mktemp("tables") / "release")
+
+
+def run(argv: list[str], release: Path) -> tuple[int, str]:
+    """Exit code, and what was printed on both streams."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = cli.main([*argv, "--data", str(release)])
+    return code, out.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def wide_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+
+
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@every_case
+def test_answer_for_people(case: Case, release: Path) -> None:
+    code, printed = run(case.argv, release)
+    assert code == case.code
+    assert re.search(case.shows, printed), printed
+
+
+@every_case
+def test_answer_for_programs(case: Case, release: Path) -> None:
+    code, printed = run([*case.argv, "--json"], release)
+    assert code == case.code
+    assert printed.count("\n") == 1
+    assert case.json_holds(json.loads(printed))
+
+
+def test_verify_of_damaged_tables_fails(tmp_path: Path) -> None:
+    release = tiny.write(tmp_path / "release")
+    (release / "runs.parquet").write_bytes(b"")
+    code, printed = run(["verify"], release)
+    assert (code, "it was cut short or changed" in " ".join(printed.split())) == (1, True)
+    tiny.write(tmp_path / "other")
+    content = bytearray((tmp_path / "other" / "runs.parquet").read_bytes())
+    content[100] ^= 1
+    (tmp_path / "other" / "runs.parquet").write_bytes(content)
+    code, printed = run(["verify", "--json"], tmp_path / "other")
+    answer = json.loads(printed)
+    assert (code, answer["ok"]) == (1, False)
+    assert [(p["table"], p["rule"]) for p in answer["problems"]] == [("runs", "files")]
+
+
+def test_no_release_there(tmp_path: Path) -> None:
+    code, printed = run(["query", "v"], tmp_path)
+    assert code == 1
+    assert "is no data release" in printed
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_download(release: Path, tmp_path: Path, as_json: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    into = tmp_path / "copy"
+    assert cli.main(["download", str(release), "--into", str(into), *(["--json"] if as_json else [])]) == 0
+    out, err = capfd.readouterr()
+    assert out.strip() == (json.dumps({"directory": str(into)}) if as_json else str(into))
+    assert ("fetching runs.parquet" in err) != as_json
+    assert cli.main(["query", "v", "--data", str(into)]) == 0
+    assert cli.main(["download", str(release), "--into", str(into), "--sha256", "00"]) == 1
+
+
+@pytest.mark.parametrize("argv", [[], ["quary", "v"], ["query"], ["top", "-n", "many"]])
+def test_wrong_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        cli.main(argv)
+    assert raised.value.code == 2
+    assert "usage: attnbench" in capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    assert {case.argv[0] for case in CASES.values()} <= set(shown.split())
+
+
+def process(argv: list[str], root: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "attnbench.cli", *argv]
+    return subprocess.run(command, cwd=root, text=True, capture_output=True, check=False, **options)
+
+
+def test_help_loads_no_library(root: Path) -> None:
+    code = (
+        "import attnbench.cli as c, sys\ntry: c.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert not {"numpy", "pyarrow", "rich", "pandas", "duckdb", "torch"} & set(re.findall(r"'(\w+)'", out))
+
+
+def test_a_reader_that_leaves_early_is_no_error(release: Path, root: Path) -> None:
+    argv = [sys.executable, "-m", "attnbench.cli", "sql", "--json", "from range(2000000)", "--data", str(release)]
+    with subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        os.read(reader.stdout.fileno(), 100)
+        reader.stdout.close()
+        errors = reader.stderr.read()
+        assert reader.wait() == 0
+    assert errors == b""
+
+
+def test_as_a_process(release: Path, root: Path) -> None:
+    done = process(["query", "tanh(q)", "--data", str(release)], root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("attnbench query: ")
+    assert "Traceback" not in done.stderr
+    assert process(["--version"], root).stdout.startswith("attnbench 0.")
