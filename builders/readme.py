@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 import attnbench
+from attnbench.dataset.files import replacing
 
 ROOT = Path(__file__).resolve().parents[1]
 BACKBONE = "deit"
@@ -140,9 +141,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.check:
         print("README.md is up to date" if new == old else "README.md is out of date: python -m builders readme")
         return int(new != old)
-    beside = path.with_suffix(".md.tmp")
-    beside.write_text(new, encoding="utf-8")
-    beside.replace(path)
+    with replacing(path) as beside:
+        beside.write_text(new, encoding="utf-8")
     return 0
 
 
@@ -152,3 +152,7 @@ def _spread(values: list[float]) -> str:
         return "none"
     mean = f"{statistics.fmean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.1f}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -15,7 +15,6 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 ROOT = Path(__file__).resolve().parents[1]
-FASHION_MNIST = Path(os.environ.get("ATTNBENCH_FASHION_MNIST", "/usr/share/datasets/fashion-mnist"))
 
 
 def require(path: Path, how_to_get_it: str) -> Path:
@@ -37,11 +36,11 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def fashion_mnist_dir() -> Path:
     """The folder that holds Fashion-MNIST's four gzip files."""
-    require(
-        FASHION_MNIST / "train-images-idx3-ubyte.gz",
-        "apt-get install dataset-fashion-mnist, or point ATTNBENCH_FASHION_MNIST at a folder with the four .gz files.",
-    )
-    return FASHION_MNIST
+    from attnbench.nn.data import find_directory
+
+    directory = find_directory()
+    require(directory / "train-images-idx3-ubyte.gz", "on Debian, apt-get install dataset-fashion-mnist.")
+    return directory
 
 
 @pytest.fixture(scope="session")
