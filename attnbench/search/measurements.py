@@ -135,29 +135,31 @@ class Revealed(NamedTuple):
     test_top1_percent: tuple[float, ...]
 
 
-def _sealed(runs: dict[str, dict[int, MeasuredRun]], shown_seed: int) -> Callable[[Simulation], Revealed]:
+def _sealed(runs: dict[str, dict[int, MeasuredRun]], shown_seed: int) -> Callable[[Simulation[Any]], Revealed]:
     """A function that alone holds the hidden columns, and opens for finished simulations only."""
+    shown = {key: {shown_seed: of[shown_seed]} for key, of in runs.items()}
+    others = {key: {seed: of[seed] for seed in sorted(of) if seed != shown_seed} for key, of in runs.items()}
+    mean_of = {
+        definition: {key: fmean(run.val_top1_percent for run in of.values()) for key, of in rows.items() if of}
+        for definition, rows in (("shown seed", shown), ("other seeds", others))
+    }
 
-    def reveal(simulation: Simulation) -> Revealed:
+    def reveal(simulation: Simulation[Any]) -> Revealed:
         """Raises: ValueError before the simulation is finished."""
         if not simulation.is_finished:
             raise ValueError("the search is not finished; finish() it, which ends its budget, to see what was hidden.")
         keys = [key for key in simulation.space.keys if key in runs]
-        others = bool(keys) and all(len(runs[key]) > 1 for key in keys)
-        mean: dict[str, float] = {}
-        seeds: set[int] = set()
-        for key in keys:
-            chosen = [run for seed, run in sorted(runs[key].items()) if (seed != shown_seed) == others]
-            mean[key] = fmean(run.val_top1_percent for run in chosen)
-            seeds.update(run.seed for run in chosen)
+        definition = "other seeds" if all(others[key] for key in keys) else "shown seed"
+        mean = mean_of[definition]
         reference = None
         if keys:
+            best = max(map(mean.__getitem__, keys))
+            seeds = set().union(*((others if definition == "other seeds" else shown)[key] for key in keys))
             # Ties go to the first key in sorted order, so that the reference does not depend on row order.
-            best = max(sorted(keys), key=mean.__getitem__)
-            definition = "other seeds" if others else "shown seed"
-            reference = Reference(definition, tuple(sorted(seeds)), best, mean[best], len(keys))
-        chosen_runs = runs.get(simulation.best_key or "", {})
-        tests = (run.test_top1_percent for _, run in sorted(chosen_runs.items()))
+            best_key = min(key for key in keys if mean[key] == best)
+            reference = Reference(definition, tuple(sorted(seeds)), best_key, best, len(keys))
+        chosen = runs.get(simulation.best_key or "", {})
+        tests = (run.test_top1_percent for _, run in sorted(chosen.items()))
         return Revealed(reference, mean, tuple(value for value in tests if value is not None))
 
     return reveal
