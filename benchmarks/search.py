@@ -5,8 +5,8 @@ Processor time, so that other programs on the machine do not count.
     python benchmarks/search.py            # nats-bench is timed where it is installed: pip install nats-bench
 
 The searches run on the closed grid with its real cells and keys. Accuracies are those of the released table where it
-covers the grid, else drawn; they steer a search, but a query costs the same. nats-bench's data are not public any
-more, so its own classes are filled with drawn records of the real form: 12 trials of 200 epochs an architecture.
+covers the grid, else drawn; they steer a search, but a query costs the same. In place of nats-bench's gigabytes, its
+own classes are filled with drawn records of the real form: 12 trials of 200 epochs an architecture.
 """
 
 from __future__ import annotations
