@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from random import Random
 from statistics import fmean
 from types import FunctionType
@@ -15,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from attnbench.dataset.benchmark import Benchmark
 from attnbench.errors import NotInBenchmark
 from attnbench.search.measurements import MeasuredRun, Measurements
 from attnbench.search.replay import grid_space, replay
@@ -22,6 +24,7 @@ from attnbench.search.searchers import SEARCHERS, make_searcher
 from attnbench.search.simulation import Answer, BudgetSpent, Simulation
 from attnbench.search.spaces import CategoricalSpace
 from attnbench.space.grid import GRID_AXES
+from tests.dataset import tiny
 from tests.search.grids import small_measurements, small_runs, small_space
 
 
@@ -131,7 +134,7 @@ def test_reference_is_the_best_of_the_space_searched() -> None:
     assert trace.regret_percent == 0
 
 
-def reachable(root: object) -> list[object]:
+def reachable(root: Path) -> list[object]:
     """Everything that attributes, items and bound methods lead to, short of a function's private cells."""
     seen, queue, found = set(), [root], []
     while queue:
@@ -341,7 +344,7 @@ for name in ("random", "evolution"):
 """
 
 
-def test_two_processes_agree_exactly_whatever_the_hash_seed(root: object) -> None:
+def test_two_processes_agree_exactly_whatever_the_hash_seed(root: Path) -> None:
     out = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM], cwd=root, env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
@@ -351,3 +354,14 @@ def test_two_processes_agree_exactly_whatever_the_hash_seed(root: object) -> Non
     ]  # fmt: skip
     assert out[0] == out[1]
     assert out[0].count("Trace(") == 4
+
+
+def test_a_real_benchmark_can_be_searched(tmp_path: Path) -> None:
+    bench = Benchmark(tiny.write(tmp_path / "release"))
+    measurements = Measurements.from_benchmark(bench)
+    space = grid_space(bench, measured=measurements)
+    trace = replay(space, measurements, "random", budget=5, search_seeds=[0])[0]
+    assert trace.stop_reason == "nothing left to ask"
+    stored = bench.query(trace.best_key, seed=0)
+    assert trace.best_val_top1_percent == stored.val_top1_percent
+    assert trace.regret_percent == 0
