@@ -89,13 +89,14 @@ class Measurements:
         backbone: str = "deit",
         protocol: str = "fmnist-micro",
         shown_seed: int = 0,
+        n_epochs: int = 5,
         steps_per_epoch: int = 200,
     ) -> Measurements:
         """The runs of one backbone, read from the tables `runs` and `costs`.
 
         A diverged run counts as chance in validation and is charged the epoch in which it diverged; a stopped run
         counts with its last validation value and is charged the epochs that it ran.
-        steps_per_epoch: optimiser steps of one epoch of the protocol, for the simulated clock.
+        n_epochs, steps_per_epoch: of the protocol, for the simulated clock.
         Raises: ValueError (no such runs; versions of the protocol mixed; no run with the shown seed).
         """
         runs, costs = columns_of(bench.table("runs")), columns_of(bench.table("costs"))
@@ -112,8 +113,9 @@ class Measurements:
                 continue
             versions.add(version)
             diverged = status == "diverged"
-            n_epochs = (0 if curve is None else len(curve)) + diverged
-            seconds = n_epochs * steps_per_epoch * step_ms[key] / 1000 if key in step_ms else None
+            # A curve holds finished epochs; a run may also diverge in its last evaluation, when all are finished.
+            n_run = min((0 if curve is None else len(curve)) + diverged, n_epochs)
+            seconds = n_run * steps_per_epoch * step_ms[key] / 1000 if key in step_ms else None
             val = 100 / PROTOCOL_CLASSES[protocol] if diverged else float(val)
             measured.append(MeasuredRun(key, int(seed), val, float(test) if _known(test) else None, seconds))
         if not measured:

@@ -299,13 +299,15 @@ def tables(kind: type) -> Tables:
         ("a", "deit", 1, "ok", [70.0, 71.0, 72.0, 73.0, 75.0], 75.0, 72.0),
         ("b", "deit", 0, "stopped", [11.0, 12.0], 12.0, None),
         ("c", "deit", 0, "diverged", [], None, None),
+        ("e", "deit", 0, "diverged", [30.0], None, None),
+        ("f", "deit", 0, "diverged", [30.0] * 5, None, None),
         ("a", "pvt", 0, "ok", [1.0], 1.0, 1.0),
     ]
     names = ["key", "backbone", "seed", "status", "val_curve", "val_top1_percent", "test_top1_percent"]
     runs = pd.DataFrame(rows, columns=names).assign(protocol="fmnist-micro")
     runs["protocol_hash"] = runs["backbone"]
-    costs = pd.DataFrame({"key": ["a", "b", "c", "a"], "backbone": ["deit", "deit", "deit", "pvt"]})
-    costs["step_ms"] = [10.0, 20.0, None, 99.0]
+    costs = pd.DataFrame({"key": ["a", "b", "c", "e", "f", "a"], "backbone": ["deit"] * 5 + ["pvt"]})
+    costs["step_ms"] = [10.0, 20.0, None, 10.0, 10.0, 99.0]
     cells = pd.DataFrame({name: [levels[0]] * 3 for name, levels in GRID_AXES.items()} | {"key": ["a", "b", "d"]})
     cells["family"] = list(GRID_AXES["family"][:3])
     frames = {"runs": runs, "costs": costs, "cells": cells}
@@ -317,9 +319,9 @@ def tables(kind: type) -> Tables:
 def test_measurements_and_grid_come_from_a_benchmark(kind: str) -> None:
     bench = tables(kind)
     measurements = Measurements.from_benchmark(bench)
-    assert measurements.value == {"a": 74.0, "b": 12.0, "c": 10.0}
-    # 1,000 steps of 10 ms; stopped after 400 steps of 20 ms; c was not timed.
-    assert measurements.seconds == {"a": 10.0, "b": 8.0, "c": None}
+    assert measurements.value == {"a": 74.0, "b": 12.0, "c": 10.0, "e": 10.0, "f": 10.0}
+    # 1,000 steps of 10 ms; stopped after 400 of 20 ms; not timed; diverged in epoch 2; diverged in the last evaluation.
+    assert measurements.seconds == {"a": 10.0, "b": 8.0, "c": None, "e": 4.0, "f": 10.0}
     assert measurements.has_other_seeds == {"a"}
     assert grid_space(bench).keys == ("a", "b", "d")
     assert grid_space(bench, measured=measurements).keys == ("a", "b")
