@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from attnbench.space import rewrite_activations, rewrite_axes, rewrite_matrices, rewrite_sums  # noqa: F401  (the rules)
 from attnbench.space.forms import INPUT_FORMS, TRANSPOSED_INPUTS, Form, shown
 from attnbench.space.graph import Node
 from attnbench.space.rewrite import OPAQUE_TO_T, rewrite, transposed

@@ -8,7 +8,7 @@ from attnbench.space.operators import INPUT_SHAPE, INPUTS, Shape, broadcast
 
 # How tightly a text binds, as in Python.
 SUM, PRODUCT, ATOM = 1, 2, 3
-# What is known of every entry of a body.
+# What is known of every entry; the negatives say the same of -x.
 UNKNOWN, NONNEGATIVE, POSITIVE = 0, 1, 2
 
 
@@ -55,7 +55,7 @@ def positive(form: Form) -> Form:
 def _with(body: Form, neg: bool, power: int) -> Form:
     if not neg and not power:
         return body
-    range_ = UNKNOWN if neg else body.range
+    range_ = -body.range if neg else body.range
     return Form(body.op, body.args, body.axis, body.shape, body.text, body.binds, range_, neg, power, body)
 
 
@@ -77,18 +77,20 @@ def call(op: str, args: tuple[Form, ...], axis: int | None, shape: Shape, range_
     return Form(op, args, axis, shape, f"{op}({inside}, axis=-2)" if axis == -2 else f"{op}({inside})", ATOM, range_)
 
 
-def product(args: tuple[Form, ...], shape: Shape, range_: int) -> Form:
+def product(args: tuple[Form, ...], shape: Shape) -> Form:
     """Bodies multiplied entry by entry."""
-    return Form("mul", args, None, shape, " * ".join([_tight(a) for a in args]), PRODUCT, range_)
+    text = " * ".join([_tight(a) for a in args])
+    return Form("mul", args, None, shape, text, PRODUCT, range_of_product(args))
 
 
-def chain(args: tuple[Form, ...], range_: int) -> Form:
+def chain(args: tuple[Form, ...]) -> Form:
     """Bodies multiplied as matrices."""
-    shape = args[0].shape[0] + args[-1].shape[1]
-    return Form("matmul", args, None, shape, " @ ".join([_tight(a) for a in args]), PRODUCT, range_)
+    text = " @ ".join([_tight(a) for a in args])
+    known = range_of_product(args, squares=False)
+    return Form("matmul", args, None, args[0].shape[0] + args[-1].shape[1], text, PRODUCT, known)
 
 
-def total(args: tuple[Form, ...], shape: Shape, range_: int) -> Form:
+def total(args: tuple[Form, ...], shape: Shape) -> Form:
     """Signed forms added; the first has no sign."""
     text = shown(args[0])
     for arg in args[1:]:
@@ -96,7 +98,32 @@ def total(args: tuple[Form, ...], shape: Shape, range_: int) -> Form:
             text += " + " + shown(arg)
         else:
             text += " - " + (arg.text if not arg.power else shown(positive(arg)))
-    return Form("add", args, None, shape, text, SUM, range_)
+    return Form("add", args, None, shape, text, SUM, range_of_sum(args))
+
+
+def range_of_sum(terms: Iterable[Form]) -> int:
+    """Terms on one side of zero have a sum on that side."""
+    ranges = [term.range for term in terms]
+    low, high = min(ranges), max(ranges)
+    return high if low > 0 else low if high < 0 else UNKNOWN
+
+
+def range_of_product(factors: Iterable[Form], squares: bool = True) -> int:
+    """Known factors give a known product; so does a factor that occurs twice, where order does not matter."""
+    known, single = POSITIVE, ""
+    for factor in factors:
+        sign = factor.range
+        if sign:
+            known = known * sign // 2 if known in (POSITIVE, -POSITIVE) else (known if sign > 0 else -known)
+        elif not squares:
+            return UNKNOWN
+        elif single == factor.text:
+            known, single = (NONNEGATIVE if known > 0 else -NONNEGATIVE), ""
+        elif single:
+            return UNKNOWN
+        else:
+            single = factor.text
+    return UNKNOWN if single else known
 
 
 def _tight(form: Form) -> str:

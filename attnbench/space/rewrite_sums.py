@@ -1,0 +1,170 @@
+"""Rewrite rules of what is flat: sums, products entry by entry, and maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnbench.space.forms import ONES, ZEROS, Form, call, is_one, product, signed, stretched, total, unsigned
+from attnbench.space.rewrite import rewrite, rule
+
+
+@rule("add")
+def _add(op: str, axis: int | None, *terms: Form) -> Form:
+    return rewrite_sum(terms)
+
+
+def _term_order(form: Form) -> tuple[str, int]:
+    return form.text, form.power
+
+
+def rewrite_sum(terms: Sequence[Form]) -> Form:
+    """Terms flattened, opposite ones cancelled, sorted; the common sign and scale outside."""
+    flat: list[Form] = []
+    shapes = [term.shape for term in terms]
+    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else stretched(shapes)
+    for term in terms:
+        if term.op == "add":
+            flat += [signed(inner, term.neg, term.power) for inner in unsigned(term).args]
+        elif term.op != "zeros":
+            flat.append(term)
+    flat.sort(key=_term_order)
+    kept: list[Form] = []
+    for term in flat:
+        if term.op == "zeros":
+            continue
+        if kept and kept[-1].text == term.text and kept[-1].power == term.power and kept[-1].neg != term.neg:
+            kept.pop()
+        else:
+            kept.append(term)
+    if not kept:
+        return ZEROS[shape]
+    narrow = stretched([term.shape for term in kept]) != shape
+    if len(kept) == 1 and not narrow:
+        return kept[0]
+    neg, power = kept[0].neg, min([term.power for term in kept])
+    if neg or power:
+        kept = [_divided(term, neg, power) for term in kept]
+    if narrow:
+        kept.append(ZEROS[shape])
+    return signed(total(tuple(kept), shape), neg, power)
+
+
+def _divided(term: Form, neg: bool, power: int) -> Form:
+    return signed(unsigned(term), term.neg ^ neg, term.power - power)
+
+
+@rule("mul")
+def _mul(op: str, axis: int | None, *factors: Form) -> Form:
+    return rewrite_product(factors)
+
+
+def by_text(form: Form) -> str:
+    return form.text
+
+
+def rewrite_product(factors: Sequence[Form]) -> Form:
+    """Factors flattened and sorted; signs and scales outside; zero annihilates and one is neutral."""
+    shapes = [factor.shape for factor in factors]
+    shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else stretched(shapes)
+    neg, power = False, 0
+    flat: list[Form] = []
+    for factor in factors:
+        if factor.body is not None:
+            neg, power, factor = neg ^ factor.neg, power + factor.power, factor.body
+        if factor.op == "mul":
+            flat += factor.args
+        elif factor.op == "zeros":
+            return ZEROS[shape]
+        elif not is_one(factor):
+            flat.append(factor)
+    if any(f.op in ("sign", "abs") for f in flat):
+        _pair_signs(flat)
+    if not flat:
+        return signed(ONES[shape], neg, power)
+    if len(flat) == 1:
+        result = flat[0]
+    else:
+        flat.sort(key=by_text)
+        result = product(tuple(flat), stretched([f.shape for f in flat]))
+    if result.shape != shape:
+        result = _stretch(result, shape)
+    return signed(result, neg, power)
+
+
+def _pair_signs(flat: list[Form]) -> None:
+    """x sign(x) = |x|, |x| sign(x) = x and |x| |x| = x x, in place."""
+    for factor in [f for f in flat if f.op in ("sign", "abs")]:
+        inner = factor.args[0]
+        if inner.body is not None or all(f is not factor for f in flat):
+            continue
+        wanted = (factor.text,) if factor.op == "abs" else (inner.text, f"abs({inner.text})")
+        twin = next((f for f in flat if f is not factor and f.text in wanted), None)
+        if twin is None:
+            continue
+        _remove(flat, factor)
+        _remove(flat, twin)
+        if factor.op == "abs":
+            flat += [inner, inner]
+        else:
+            flat.append(inner if twin.op == "abs" and inner.op != "abs" else rewrite("abs", None, inner))
+
+
+def _remove(flat: list[Form], form: Form) -> None:
+    del flat[next(i for i, f in enumerate(flat) if f is form)]
+
+
+def _stretch(x: Form, shape: str) -> Form:
+    """`x` repeated along its axes of one: written as a sum with zeros of the shape."""
+    terms = x.args if x.op == "add" else (x,)
+    return total((*[t for t in terms if t.op != "zeros"], ZEROS[shape]), shape)
+
+
+@rule("maximum")
+def _maximum(op: str, axis: int | None, *args: Form) -> Form:
+    """Flattened, sorted, each operand once; the common scale and the positive part outside."""
+    shape = stretched([arg.shape for arg in args])
+    clipped = False
+    operands: list[Form] = []
+    for arg in args:
+        if _clipped_operands(arg, operands):
+            clipped = True
+    flat = {(item.text, item.power, item.neg): item for item in operands}
+    if not flat:
+        return ZEROS[shape]
+    items = [flat[name] for name in sorted(flat)]
+    power = min([item.power for item in items])
+    items = _without_smaller([_divided(item, False, power) for item in items])
+    if stretched([item.shape for item in items]) != shape:
+        items.append(ZEROS[shape])
+    if len(items) == 1:
+        result = items[0]
+    elif len(items) == 2 and items[0].text == items[1].text and items[0].power == items[1].power:
+        result = rewrite("abs", None, unsigned(items[0]))
+    else:
+        result = call("maximum", (items[0], items[1]), None, stretched((items[0].shape, items[1].shape)))
+        for item in items[2:]:
+            result = call("maximum", (result, item), None, stretched((result.shape, item.shape)))
+        ranges = [item.range for item in items]
+        result.range = max(ranges) if max(ranges) > 0 else 0 if 0 in ranges else max(ranges)
+    return signed(rewrite("relu", None, result) if clipped else result, False, power)
+
+
+def _without_smaller(items: list[Form]) -> list[Form]:
+    """Without what is never above another operand: what is not positive beside what is not negative, x beside |x|."""
+    if not any(item.range > 0 for item in items):
+        return items
+    sizes = {(item.args[0].text, item.power) for item in items if item.op == "abs" and not item.neg}
+    return [item for item in items if item.range >= 0 and (item.text, item.power) not in sizes]
+
+
+def _clipped_operands(form: Form, into: list[Form]) -> bool:
+    """Adds a maximum's operands, its own for another form; whether zero was one of them."""
+    if form.op == "zeros":
+        return True
+    if form.neg or form.op not in ("maximum", "relu"):
+        into.append(form)
+        return False
+    clipped = form.op == "relu"
+    for arg in form.args:
+        clipped |= _clipped_operands(signed(arg, False, form.power), into)
+    return clipped
