@@ -98,9 +98,11 @@ def command(line: str) -> Callable[[Path], str]:
         from attnbench.cli import main
 
         out = io.StringIO()
-        plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+        plain = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
         with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(out):
-            main(shlex.split(line))
+            code = main([*shlex.split(line), "--data", str(data)])
+        if code:
+            raise RuntimeError(f"`attnbench {line}` exited with {code}; README.md shows working commands only.")
         printed = "\n".join(text.rstrip() for text in out.getvalue().strip("\n").splitlines())
         return f"```console\n$ attnbench {line}\n{printed}\n```"
 
@@ -111,6 +113,11 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "counts": counts,
     "runs": runs,
     "controls": controls,
+    "query": command('query "softmax(q) @ (softmax(k, axis=-2).T @ v)"'),
+    "top": command("top -n 5"),
+    "sql": command(
+        'sql "select graph_type, count(*) as n from architectures where is_named group by all order by all"'
+    ),
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.S)

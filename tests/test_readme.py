@@ -43,6 +43,11 @@ def test_render_replaces_what_stands_between_the_markers(tmp_path: Path, monkeyp
     assert readme.render(made, tmp_path / "tables") == made
 
 
+def test_command_that_fails_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"`attnbench top` exited with 1; README.md shows working commands only"):
+        readme.command("top")(tmp_path)
+
+
 def test_unknown_section_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"README.md asks for 'nonsense', which nothing generates; known: .*controls"):
         readme.render("<!-- generated: nonsense -->\n<!-- end -->\n", tmp_path)
