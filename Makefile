@@ -28,6 +28,8 @@ help:
 demo: .venv-demo/.installed
 	$(DEMO) query "softmax(q) @ (softmax(k, axis=-2).T @ v)"
 	$(DEMO) top
+	$(DEMO) search --budget 100 --seeds 10
+	$(DEMO) tau
 	$(DEMO) sql "select status, count(*) as n from runs group by status order by n desc"
 	@echo 'To measure a graph that the table lacks: make demo-train'
 

@@ -115,6 +115,8 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "controls": controls,
     "query": command('query "softmax(q) @ (softmax(k, axis=-2).T @ v)"'),
     "top": command("top -n 5"),
+    "search": command("search --budget 100 --seeds 20"),
+    "tau": command("tau"),
     "sql": command(
         'sql "select graph_type, count(*) as n from architectures where is_named group by all order by all"'
     ),
