@@ -1,5 +1,6 @@
 """`python -m builders` knows every builder and hands its arguments over."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_arguments_and_exit_code_are_the_builders_own(monkeypatch: pytest.Monkey
 
 def test_unknown_builder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bake"]) == 2
-    assert "no builder 'bake'; there are: enumerate, " in capsys.readouterr().err
+    assert re.search("no builder 'bake'; there are: .*merge, ",  capsys.readouterr().err
 
 
 def test_no_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
