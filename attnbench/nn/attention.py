@@ -1,0 +1,95 @@
+"""The frame around a searched attention: proj(merge(graph(q, k, v)) + depthwise3x3(v)).
+
+Source: AttnZero's attention modules (Li et al., 2024), a frame that goes back to Agent Attention (Han et al., 2023).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+GraphFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How tokens lie on the image: `prefix` tokens without a place, then rows x cols patches in row order."""
+
+    rows: int
+    cols: int
+    prefix: int = 0
+
+    @property
+    def n_tokens(self) -> int:
+        return self.prefix + self.rows * self.cols
+
+
+class SplitHeads(torch.autograd.Function):
+    """(B, N, 3C) to q, k, v (B, H, N, C/H), each contiguous, and the patches of raw v (B, N - prefix, C).
+
+    What views and a copy would do; the backward pass writes all four gradients into one tensor, where autograd would
+    stack and add them through three more of that size.
+    """
+
+    @staticmethod
+    def forward(ctx, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        batch, n_tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+        ctx.shape, ctx.prefix = (batch, n_tokens, 3, n_heads, width // n_heads), prefix
+        q, k, v = qkv.view(ctx.shape).permute(2, 0, 3, 1, 4)
+        return q.contiguous(), k.contiguous(), v.contiguous(), qkv[:, prefix:, 2 * width :].contiguous()
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None]:
+        batch, n_tokens, _, n_heads, head_width = ctx.shape
+        whole = grads[0].new_empty(ctx.shape)
+        for part, grad in zip(whole.permute(2, 0, 3, 1, 4), grads[:3], strict=True):
+            part.copy_(grad)
+        whole = whole.view(batch, n_tokens, 3 * n_heads * head_width)
+        whole[:, ctx.prefix :, 2 * n_heads * head_width :] += grads[3]
+        return whole, None, None
+
+
+class FrameAttention(nn.Module):
+    """AttnZero's attention module around `graph`, a pure function of q, k, v.
+
+    q, k, v reach the graph contiguous, (B, heads, N, width / heads); it returns that shape. The local branch, a
+    depthwise 3x3 convolution of raw v, sees patches only; `local=False` leaves it out.
+    """
+
+    def __init__(self, width: int, n_heads: int, graph: GraphFunction, grid: Grid, *, local: bool = True):
+        super().__init__()
+        if width % n_heads:
+            raise ValueError(
+                f"width {width} does not split into {n_heads} heads; use a width that is a multiple of the heads."
+            )
+        self.n_heads = n_heads
+        self.graph = graph
+        self.grid = grid
+        self.qkv = nn.Linear(width, 3 * width)
+        self.local = nn.Conv2d(width, width, kernel_size=3, padding=1, groups=width) if local else None
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens (B, N, C) to tokens (B, N, C). Raises: ValueError if N or the graph's result does not fit."""
+        if x.shape[1] != self.grid.n_tokens:
+            raise ValueError(
+                f"the attention got {x.shape[1]} tokens but was built for {self.grid.n_tokens} ({self.grid}); "
+                "build the backbone for this image size."
+            )
+        q, k, v, patches = SplitHeads.apply(self.qkv(x), self.n_heads, self.grid.prefix)
+        attended = self.graph(q, k, v)
+        if attended.shape != v.shape:
+            raise ValueError(
+                f"the graph returned shape {tuple(attended.shape)} for q, k, v of {tuple(v.shape)}; "
+                "an attention graph must keep (batch, heads, tokens, width)."
+            )
+        merged = attended.transpose(1, 2).flatten(2)
+        if self.local is not None:
+            merged = merged + nn.functional.pad(self.convolve(patches), (0, 0, self.grid.prefix, 0))
+        return self.proj(merged)
+
+    def convolve(self, patches: Tensor) -> Tensor:
+        """Depthwise 3x3 convolution of patches (B, rows * cols, C) on their grid."""
+        image = patches.unflatten(1, (self.grid.rows, self.grid.cols)).permute(0, 3, 1, 2)  # channels last: no copy
+        return self.local(image).permute(0, 2, 3, 1).flatten(1, 2)

@@ -1,0 +1,82 @@
+"""Backbones with a searched attention: a name leads to a frozen config, a config and a seed to a model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """timm's VisionTransformer with the attention of every block swapped; the class token is classified."""
+
+    image_size: tuple[int, int]
+    patch_size: tuple[int, int]
+    width: int
+    n_heads: int
+    depth: int
+    mlp_ratio: float
+    local: bool = True
+    n_channels: int = 1
+    n_classes: int = 10
+
+    @property
+    def grid(self) -> Grid:
+        rows, cols = (side // patch for side, patch in zip(self.image_size, self.patch_size, strict=True))
+        return Grid(rows, cols, prefix=1)
+
+    def build(self, graph: GraphFunction) -> nn.Module:
+        model = VisionTransformer(
+            img_size=self.image_size,
+            patch_size=self.patch_size,
+            in_chans=self.n_channels,
+            num_classes=self.n_classes,
+            embed_dim=self.width,
+            depth=self.depth,
+            num_heads=self.n_heads,
+            mlp_ratio=self.mlp_ratio,
+            fc_norm=True,  # the last norm after pooling: the same function of the class token, at 1/N of the cost
+        )
+        for block in model.blocks:
+            block.attn = FramedForTimm(self.width, self.n_heads, graph, self.grid, local=self.local)
+        model.init_weights(needs_reset=False)
+        return model
+
+
+class FramedForTimm(FrameAttention):
+    """FrameAttention with the signature that timm's blocks call; a graph has no masks."""
+
+    def forward(self, x, attn_mask=None, is_causal=False):
+        if attn_mask is not None or is_causal:
+            raise ValueError("attention graphs take no mask; call the backbone without attn_mask and is_causal.")
+        return super().forward(x)
+
+
+BACKBONES = {
+    "deit": ViTConfig(image_size=(28, 28), patch_size=(7, 7), width=32, n_heads=4, depth=3, mlp_ratio=2.0),
+}
+
+
+def backbone_config(name: str) -> ViTConfig:
+    """The frozen config of a backbone. Raises: ValueError (the message lists the known names)."""
+    if name not in BACKBONES:
+        raise ValueError(f"unknown backbone {name!r}; known: {', '.join(BACKBONES)}.")
+    return BACKBONES[name]
+
+
+def build_backbone(name: str, graph: GraphFunction, seed: int) -> nn.Module:
+    """A model on the CPU whose weights depend on the backbone and the seed only, never on the graph.
+
+    timm draws weights from torch's global generator; its state is put back afterwards.
+    """
+    return seeded(seed, lambda: backbone_config(name).build(graph))
+
+
+def seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
