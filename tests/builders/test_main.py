@@ -29,7 +29,7 @@ def test_arguments_and_exit_code_are_the_builders_own(monkeypatch: pytest.Monkey
 
 def test_unknown_builder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bake"]) == 2
-    assert re.search("no builder 'bake'; there are: .*merge, ",  capsys.readouterr().err
+    assert re.search("no builder 'bake'; there are: .*merge, ", capsys.readouterr().err)
 
 
 def test_no_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
