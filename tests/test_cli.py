@@ -84,6 +84,34 @@ CASES = {
         ["sql", "drop table runs"], 1, "attnbench sql: expected one SELECT, got DROP", error("InvalidSQL")
     ),
     "sql file": Case(["sql", "from 'runs.parquet'"], 1, "Error", error("InvalidSQL")),
+    "tau": Case(
+        ["tau", "--resamples", "0"],
+        0,
+        r"all: tau with validation accuracy on deit; of one seed with another .*\n(?s:.*)given macs(?s:.*)"
+        r"dss +1 +- +- +- +- +left out: 4 score missing; n = 1; a ranking needs .* usable rows\s(?s:.*)sound: tau",
+        lambda a: {row["proxy"] for row in a} == {"dss", "naswot", "snip", "params", "macs"} and a[0]["tau"] is None,
+    ),
+    "tau of one proxy": Case(
+        ["tau", "--proxy", "snip", "--given", "params"], 0, "given params(?s:.*)snip", lambda a: len(a) == 3
+    ),
+    "tau given nothing known": Case(
+        ["tau", "--given", "joules"], 1, "attnbench tau: costs has no column 'joules'", error("ValueError")
+    ),
+    "search": Case(
+        ["search", "--seeds", "3", "--budget", "5"],
+        0,
+        r"5 evaluations, on deit, seed 0 shown(?s:.*)random +1 +0\.00 \(0\.00 to 0\.00\) +84\.50 +84\.00 "
+        r"+elu1\(q\) @ \(elu1(?s:.*)regret is against 84\.50 %, best of 1 by shown seed \(0\): elu1",
+        lambda a: [row["searcher"] for row in a] == ["random", "evolution"] and a[0]["regret_percent"] == 0.0,
+    ),
+    "search in seconds": Case(
+        ["search", "--searcher", "random", "--unit", "seconds", "--seeds", "1"],
+        0,
+        r"1 searches each, 200 seconds(?s:.*)0\.00 +84\.50",
+        lambda a: a[0]["regret_low"] is None,
+    ),
+    "search by no searcher": Case(["search", "--searcher", "luck"], 1, "no searcher 'luck'", error("ValueError")),
+    "search of nothing": Case(["search", "--backbone", "cswin"], 1, "no runs of .* on 'cswin'", error("ValueError")),
     "verify": Case(["verify"], 0, r"data 0\.0-test in .*\n(?s:.*)runs +12 +none", rows(runs=12)),
 }
 
@@ -155,6 +183,34 @@ def test_download(release: Path, tmp_path: Path, as_json: bool, capfd: pytest.Ca
     assert ("fetching runs.parquet" in err) != as_json
     assert cli.main(["query", "v", "--data", str(into)]) == 0
     assert cli.main(["download", str(release), "--into", str(into), "--sha256", "00"]) == 1
+
+
+PLOTS = {
+    "ranks": ["plot", "ranks", "--resamples", "0"],
+    "search": ["plot", "search", "--seeds", "2", "--budget", "3"],
+    "proxy": ["plot", "snip"],
+    "beside a search": ["search", "--seeds", "1", "--plot"],
+}
+
+
+@pytest.mark.parametrize("argv", PLOTS.values(), ids=PLOTS)
+def test_figures_are_written(argv: list[str], release: Path, tmp_path: Path) -> None:
+    file = tmp_path / "figure.png"
+    code, printed = run([*argv, str(file)], release)
+    assert code == 0
+    assert f"wrote {file}" in printed
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_figure_in_json(release: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "figure.svg")
+    assert run(["plot", "dss", file, "--json"], release) == (0, json.dumps({"file": file}) + "\n")
+
+
+def test_a_figure_of_nothing_known(release: Path, tmp_path: Path) -> None:
+    code, printed = run(["plot", "zico", str(tmp_path / "figure.png")], release)
+    assert code == 1
+    assert "no figure 'zico': pass ranks, search, or a proxy scored on deit with weight seed 0; stored: dss" in printed
 
 
 @pytest.mark.parametrize("argv", [[], ["quary", "v"], ["query"], ["top", "-n", "many"]])
