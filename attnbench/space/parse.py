@@ -1,16 +1,19 @@
-"""Text -> Graph. A small subset of Python expressions, read with `ast` and never evaluated."""
+"""Text -> Graph. A small subset of Python expressions, read with `ast` (or `shunting`) and never evaluated."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
+import warnings
 
 from attnbench.errors import InvalidGraph
 from attnbench.space.graph import MAX_DEPTH, Graph, K, Node, Q, V, build
-from attnbench.space.operators import OPERATORS
+from attnbench.space.operators import INPUT_SHAPE, OPERATORS
+from attnbench.space.shunting import read_plain
 
 MAX_LENGTH = 2000
+_PLAIN_CALLS = frozenset(f"{name}(" for name in OPERATORS if name not in ("neg", "T", "add", "mul", "matmul"))
 _ALLOWED = re.compile(r"[A-Za-z0-9_+\-*/@.,=()\s]*", re.ASCII)
 _INPUTS = {"q": Q, "k": K, "v": V}
 # The operators that are written as calls; the others have their own syntax.
@@ -27,6 +30,9 @@ def parse(text: str) -> Graph:
     if len(text) > MAX_LENGTH:
         raise InvalidGraph(f"the formula has {len(text)} characters; at most {MAX_LENGTH} are allowed")
     stripped = text.strip()
+    plain = read_plain(stripped, _INPUTS, _PLAIN_CALLS)
+    if plain is not None and plain.shape == INPUT_SHAPE and plain.depth <= MAX_DEPTH:
+        return Graph(plain)
     if not stripped:
         raise InvalidGraph(
             "the formula is empty; write an expression over q, k and v, such as 'softmax(q) @ (k.T @ v)'"
@@ -40,7 +46,10 @@ def parse(text: str) -> Graph:
             at,
         )
     try:
-        tree = ast.parse(stripped, mode="eval")
+        with warnings.catch_warnings():
+            # Python warns of what looks like a slip, such as `1and`; here it is an error in its own right.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(stripped, mode="eval")
     except SyntaxError as error:
         raise _syntax_error(error, stripped) from None
     except (RecursionError, MemoryError, ValueError):
