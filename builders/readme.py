@@ -103,7 +103,7 @@ def command(line: str) -> Callable[[Path], str]:
             code = main([*shlex.split(line), "--data", str(data)])
         if code:
             raise RuntimeError(f"`attnbench {line}` exited with {code}; README.md shows working commands only.")
-        printed = "\n".join(text.rstrip() for text in out.getvalue().strip("\n").splitlines())
+        printed = "\n".join(text.rstrip() for text in out.getvalue().splitlines()).strip("\n")
         return f"```console\n$ attnbench {line}\n{printed}\n```"
 
     return show

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import readme
+from tests.dataset import tiny
 
 TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 PYTHON_BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
@@ -41,6 +42,19 @@ def test_render_replaces_what_stands_between_the_markers(tmp_path: Path, monkeyp
     made = readme.render(text, tmp_path / "tables")
     assert made == "before\n<!-- generated: one -->\nmade from tables\n<!-- end -->\nafter\n"
     assert readme.render(made, tmp_path / "tables") == made
+
+
+def test_sections_are_made_of_the_tables(tmp_path: Path) -> None:
+    release = tiny.write(tmp_path / "release")
+    assert "| `runs` | 12 |" in readme.counts(release)
+    assert "| deit | `fmnist-micro` | 1 | 4 | 2 | 1 | 1 | 82.5 | 84.0 |" in readme.runs(release)
+    shown = readme.command("query softmax")(release)
+    assert shown.startswith("```console\n$ attnbench query softmax\n")
+    assert "81.00 ± 1.00 %" in shown
+
+
+def test_spread_of_none_one_and_some() -> None:
+    assert [readme._spread(values) for values in ([], [80.0], [80.0, 82.0])] == ["none", "80.0", "81.0 ± 1.4"]
 
 
 def test_command_that_fails_is_refused(tmp_path: Path) -> None:
