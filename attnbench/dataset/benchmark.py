@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,21 +176,15 @@ class Benchmark:
     # -- from a key to a result
 
     def _row(self, key: str) -> int:
-        return self._architectures.rows_of[key][0]
+        return self._architectures.rows_of("key")[key][0]
 
     def _result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
-        runs = self._runs
-        rows = [
-            row
-            for row in runs.rows_of.get(key, ())
-            if runs["backbone"][row] == backbone
-            and runs["protocol"][row] == protocol
-            and (seed is None or runs["seed"][row] == seed)
-        ]
-        if not rows:
+        rows = self._runs.rows_of("key", "backbone", "protocol").get((key, backbone, protocol), ())
+        made = [run for run in map(self._run, rows) if seed is None or run.seed == seed]
+        if not made:
             raise NoSuchRun(self._what_is_stored(key, backbone, protocol, seed))
-        made = tuple(sorted((self._run(row) for row in rows), key=lambda run: run.seed))
-        mean, spread, test, status = summarise(made)
+        runs = tuple(sorted(made, key=lambda run: run.seed))
+        mean, spread, test, status = summarise(runs)
         row = self._row(key)
         params, macs, step_ms = self._cost(key, backbone)
         return Result(
@@ -201,9 +196,9 @@ class Benchmark:
             val_top1_percent=mean,
             val_top1_sd_percent=spread,
             test_top1_percent=test,
-            n_seeds=len(made),
+            n_seeds=len(runs),
             status=status,
-            runs=made,
+            runs=runs,
             proxies=self._scores(key, backbone),
             params=params,
             macs=macs,
@@ -211,37 +206,39 @@ class Benchmark:
         )
 
     def _run(self, row: int) -> Run:
-        runs = self._runs
-        values = {name: runs[name][row] for name in Run.__dataclass_fields__}
-        if values["status"] == "diverged":
-            values["val_top1_percent"] = chance_percent(runs["protocol"][row])
-        return Run(**values)
+        run = Run(*[column[row] for column in self._run_columns])
+        if run.status == "diverged":
+            return replace(run, val_top1_percent=chance_percent(self._runs["protocol"][row]))
+        return run
+
+    @cached_property
+    def _run_columns(self) -> tuple[Sequence[Any], ...]:
+        return self._runs.several(*(field.name for field in fields(Run)))
 
     def _cost(self, key: str, backbone: str) -> tuple[int | None, int | None, float | None]:
-        costs = self._costs
-        for row in costs.rows_of.get(key, ()):
-            if costs["backbone"][row] == backbone:
-                return costs["params"][row], costs["macs"][row], costs["step_ms"][row]
-        return None, None, None
+        rows = self._costs.rows_of("key", "backbone").get((key, backbone))
+        if rows is None:
+            return None, None, None
+        params, macs, step_ms = self._costs.several("params", "macs", "step_ms")
+        return params[rows[0]], macs[rows[0]], step_ms[rows[0]]
 
     def _scores(self, key: str, backbone: str) -> Scores:
-        table = self._proxies
-        values: dict[str, list[float]] = {}
-        for row in table.rows_of.get(key, ()):
-            if table["backbone"][row] == backbone:
-                value = table["value"][row]
-                values.setdefault(table["proxy"][row], []).append(math.nan if value is None else value)
-        means = (
-            (name, math.fsum(scores) / len(scores))
-            for name, scores in values.items()
-            if all(map(math.isfinite, scores))
-        )
-        return Scores(means)
+        rows = self._proxies.rows_of("key", "backbone").get((key, backbone))
+        if rows is None:
+            return Scores()
+        name, value = self._proxies.several("proxy", "value")
+        totals: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        for row in rows:
+            score = value[row]
+            totals[name[row]] = totals.get(name[row], 0.0) + (math.nan if score is None else score)
+            counts[name[row]] = counts.get(name[row], 0) + 1
+        return Scores({name: total / counts[name] for name, total in totals.items() if math.isfinite(total)})
 
     def _what_is_stored(self, key: str, backbone: str, protocol: str, seed: int | None) -> str:
         runs = self._runs
         seeds: dict[tuple[str, str], list[int]] = {}
-        for row in runs.rows_of.get(key, ()):
+        for row in runs.rows_of("key").get(key, ()):
             seeds.setdefault((runs["backbone"][row], runs["protocol"][row]), []).append(runs["seed"][row])
         text = self._architectures["text"][self._row(key)]
         if not seeds:

@@ -1,4 +1,4 @@
-"""A pyarrow table held as columns of plain Python values, with the rows of each key at hand.
+"""A pyarrow table held as columns of plain Python values, with the rows of each value at hand.
 
 Reading a value out of pyarrow takes microseconds, out of a list it takes nanoseconds; a column is turned into a
 list when it is first asked for.
@@ -7,7 +7,6 @@ list when it is first asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ class Columns:
     def __init__(self, table: pa.Table) -> None:
         self.table = table.combine_chunks()
         self._lists: dict[str, Sequence[Any]] = {}
+        self._rows_of: dict[tuple[str, ...], dict[Any, list[int]]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         """The values of a column; null is None, a list is a tuple."""
@@ -28,13 +28,19 @@ class Columns:
             found = self._lists[name] = _plain(self.table.column(name))
         return found
 
-    @cached_property
-    def rows_of(self) -> dict[str, list[int]]:
-        """Positions of the rows of each key, in the table's order."""
-        positions: dict[str, list[int]] = {}
-        for position, key in enumerate(self["key"]):
-            positions.setdefault(key, []).append(position)
-        return positions
+    def rows_of(self, *names: str) -> dict[Any, list[int]]:
+        """Positions of the rows of each value of a column, or of each tuple of values of several; kept."""
+        found = self._rows_of.get(names)
+        if found is None:
+            found = self._rows_of[names] = {}
+            values = self[names[0]] if len(names) == 1 else zip(*(self[name] for name in names), strict=True)
+            for position, value in enumerate(values):
+                found.setdefault(value, []).append(position)
+        return found
+
+    def several(self, *names: str) -> tuple[Sequence[Any], ...]:
+        """Some columns at once."""
+        return tuple(self[name] for name in names)
 
 
 class _Lists(Sequence[tuple[Any, ...]]):

@@ -92,7 +92,7 @@ class Lookup:
         )
 
     def _key_of_graph(self, graph: Graph) -> str:
-        if graph.key in self._architectures.rows_of:
+        if graph.key in self._architectures.rows_of("key"):
             return graph.key
         twin = self._same_function(graph)
         if twin is not None:

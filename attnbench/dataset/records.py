@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,8 +17,8 @@ class Scores(Mapping[str, float]):
     __slots__ = ("_items",)
     _items: tuple[tuple[str, float], ...]
 
-    def __init__(self, items: Iterable[tuple[str, float]] = ()) -> None:
-        object.__setattr__(self, "_items", tuple(sorted(dict(items).items())))
+    def __init__(self, scores: Mapping[str, float] | None = None) -> None:
+        object.__setattr__(self, "_items", tuple(sorted(scores.items())) if scores else ())
 
     def __getitem__(self, name: str) -> float:
         for key, value in self._items:
@@ -38,8 +38,8 @@ class Scores(Mapping[str, float]):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("scores are read-only; copy them with dict(scores)")
 
-    def __reduce__(self) -> tuple[type[Scores], tuple[tuple[tuple[str, float], ...]]]:
-        return Scores, (self._items,)
+    def __reduce__(self) -> tuple[type[Scores], tuple[dict[str, float]]]:
+        return Scores, (dict(self._items),)
 
     def __repr__(self) -> str:
         return repr(dict(self._items))
@@ -130,7 +130,7 @@ def chance_percent(protocol: str) -> float:
 def summarise(runs: tuple[Run, ...]) -> tuple[float, float | None, float | None, str]:
     """Mean validation, its sample sd, mean test and status of some runs, by the rules of `Result`."""
     values = [run.val_top1_percent for run in runs]
-    mean = math.fsum(values) / len(values)
+    mean = math.fsum(values) / len(values)  # exact sums: no order of rows changes a digit
     spread = None
     if len(values) > 1:
         spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -42,7 +42,7 @@ def test_as_dict_is_json(bench: Benchmark) -> None:
 
 
 def test_scores_is_a_mapping_that_says_what_is_there() -> None:
-    scores = Scores({"snip": 1.0, "dss": 2.0}.items())
+    scores = Scores({"snip": 1.0, "dss": 2.0})
     assert list(scores) == ["dss", "snip"]
     assert dict(scores) == {"dss": 2.0, "snip": 1.0} == scores
     assert repr(scores) == "{'dss': 2.0, 'snip': 1.0}"
