@@ -30,9 +30,9 @@ def random_graph(rng: random.Random) -> Graph:
     return Graph(pool[-1])
 
 
-@given(st.randoms(use_true_random=False))
-def test_the_scan_agrees_with_the_cost_polynomial(rng):
-    graph = random_graph(rng)
+@given(st.integers(0, 2**32))
+def test_the_scan_agrees_with_the_cost_polynomial(seed):
+    graph = random_graph(random.Random(seed))
     assert (scan(graph.root)[0] is not None) == (token_order(graph.root) > 1)
 
 
