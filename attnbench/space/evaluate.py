@@ -118,7 +118,7 @@ def gelu(x: Array) -> Array:
     import numpy as np
 
     # erfc keeps its digits where 1 + erf would cancel.
-    tail: Array = np.frompyfunc(math.erfc, 1, 1)(-x / math.sqrt(2)).astype(np.float64)
+    tail = np.asarray(np.frompyfunc(math.erfc, 1, 1)(-x / math.sqrt(2)), dtype=np.float64)
     return 0.5 * x * tail
 
 

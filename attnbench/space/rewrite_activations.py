@@ -16,7 +16,7 @@ from attnbench.space.rewrite import (
     rule,
 )
 from attnbench.space.rewrite_axes import plain, unscaled
-from attnbench.space.rewrite_sums import rewrite_product, rewrite_sum
+from attnbench.space.rewrite_sums import rewrite_product, rewrite_sum, stretch, unstretched
 
 
 @rule(*[name for name, op in OPERATORS.items() if op.kind == "activation" and name != "neg"])
@@ -29,6 +29,10 @@ def activation(op: str, axis: int | None, x: Form) -> Form:
             x = positive(x)
         elif op in ODD:
             return signed(activation(op, axis, positive(x)), True, 0)
+    if x.op == "add":
+        bare = unstretched(x)
+        if bare is not x:
+            return stretch(rewrite(op, None, bare), x.shape)
     special = _SPECIAL.get(op)
     return plain(op, None, x) if special is None else special(op, x)
 

@@ -101,10 +101,10 @@ def _l2norm(op: str, axis: int | None, x: Form) -> Form:
     neg, x = x.neg, unsigned(x)
     if x.op == "zeros":
         return x
-    if x.shape == "11":
-        axis = -1
+    if x.shape[axis or -1] == "1":
+        return signed(rewrite("sign", None, x), neg, 0)
     signs: list[Form] = []
-    if x.op == "mul" and x.shape[axis or -1] != "1":
+    if x.op == "mul":
         flat = x.shape[0] + "1" if axis == -1 else "1" + x.shape[1]
         rows = [arg for arg in x.args if arg.shape in (flat, "11")]
         rest = [arg for arg in x.args if arg.shape not in (flat, "11")]
@@ -236,6 +236,8 @@ def _cosine(op: str, axis: int | None, a: Form, b: Form) -> Form:
     if a.shape[1] == b.shape[1]:
         normalised = [rewrite("l2norm", -1, a), rewrite("l2norm", -1, b)]
         return rewrite("sum", -1, rewrite_product(normalised))
+    if "zeros" in (a.op, b.op):
+        return ZEROS[stretched((a.shape, b.shape))[0] + "1"]
     bodies = sorted([unsigned(a), unsigned(b)], key=by_text)
     shape = stretched((a.shape, b.shape))[0] + "1"
     return signed(call("cosine", tuple(bodies), None, shape), a.neg ^ b.neg, 0)

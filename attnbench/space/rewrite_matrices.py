@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attnbench.space.forms import ZEROS, Form, chain, signed, unsigned
 from attnbench.space.rewrite import rewrite, rule, transposed
-from attnbench.space.rewrite_sums import rewrite_product
+from attnbench.space.rewrite_sums import rewrite_product, stretch, unstretched
 
 
 @rule("matmul")
@@ -18,6 +18,14 @@ def _matrix_product(a: Form, b: Form) -> Form:
         return rewrite_product([a, b])
     if a.op == "zeros" or b.op == "zeros":
         return ZEROS[a.shape[0] + b.shape[1]]
+    if a.op == "add" or b.op == "add":
+        shape = a.shape[0] + b.shape[1]
+        bare_a, bare_b = unstretched(a), unstretched(b)
+        if bare_a.shape[0] != a.shape[0] or bare_b.shape[1] != b.shape[1]:
+            # What only repeats the rows of the left or the columns of the right operand can wait.
+            a = stretch(bare_a, bare_a.shape[0] + a.shape[1])
+            b = stretch(bare_b, b.shape[0] + bare_b.shape[1])
+            return stretch(rewrite("matmul", None, a, b), shape)
     if a.op == "mul" or b.op == "mul":
         outer, left, middle = _split(a, 1)
         outer_b, right, middle_b = _split(b, 0)

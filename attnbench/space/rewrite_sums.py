@@ -25,6 +25,9 @@ def rewrite_sum(terms: Sequence[Form]) -> Form:
     for term in terms:
         if term.op == "add":
             flat += [signed(inner, term.neg, term.power) for inner in unsigned(term).args]
+        elif is_one(term):
+            # One shape for all constants: what they are added to, or zeros, gives the sum its own.
+            flat.append(signed(ONES["11"], term.neg, term.power))
         elif term.op != "zeros":
             flat.append(term)
     flat.sort(key=_term_order)
@@ -39,8 +42,11 @@ def rewrite_sum(terms: Sequence[Form]) -> Form:
     if not kept:
         return ZEROS[shape]
     narrow = stretched([term.shape for term in kept]) != shape
-    if len(kept) == 1 and not narrow:
-        return kept[0]
+    if len(kept) == 1:
+        if is_one(kept[0]):
+            return signed(ONES[shape], kept[0].neg, kept[0].power)
+        if not narrow:
+            return kept[0]
     neg, power = kept[0].neg, min([term.power for term in kept])
     if neg or power:
         kept = [_divided(term, neg, power) for term in kept]
@@ -71,6 +77,8 @@ def rewrite_product(factors: Sequence[Form]) -> Form:
     for factor in factors:
         if factor.body is not None:
             neg, power, factor = neg ^ factor.neg, power + factor.power, factor.body
+        if factor.op == "add" and factor.args[-1].op == "zeros":
+            factor = unstretched(factor)
         if factor.op == "mul":
             flat += factor.args
         elif factor.op == "zeros":
@@ -87,7 +95,7 @@ def rewrite_product(factors: Sequence[Form]) -> Form:
         flat.sort(key=by_text)
         result = product(tuple(flat), stretched([f.shape for f in flat]))
     if result.shape != shape:
-        result = _stretch(result, shape)
+        result = stretch(result, shape)
     return signed(result, neg, power)
 
 
@@ -113,10 +121,16 @@ def _remove(flat: list[Form], form: Form) -> None:
     del flat[next(i for i, f in enumerate(flat) if f is form)]
 
 
-def _stretch(x: Form, shape: str) -> Form:
+def stretch(x: Form, shape: str) -> Form:
     """`x` repeated along its axes of one: written as a sum with zeros of the shape."""
-    terms = x.args if x.op == "add" else (x,)
-    return total((*[t for t in terms if t.op != "zeros"], ZEROS[shape]), shape)
+    return rewrite_sum([x, ZEROS[shape]])
+
+
+def unstretched(x: Form) -> Form:
+    """Without the zeros that only stretch it, if there are any."""
+    if x.op != "add" or unsigned(x).args[-1].op != "zeros":
+        return x
+    return signed(rewrite_sum(unsigned(x).args[:-1]), x.neg, x.power)
 
 
 @rule("maximum")
