@@ -16,7 +16,7 @@ from attnbench.dataset.files import Manifest, read_manifest, read_table
 from attnbench.dataset.lookup import Lookup
 from attnbench.dataset.records import Result, Run, Scores, chance_percent, summarise
 from attnbench.dataset.schema import TABLES
-from attnbench.errors import InvalidGraph, NoSuchRun, NotInBenchmark
+from attnbench.errors import InvalidGraph, NoSuchRun
 from attnbench.space.graph import Graph
 
 if TYPE_CHECKING:
@@ -81,11 +81,13 @@ class Benchmark:
         results: list[Result | None] = []
         for arch in archs:
             try:
-                results.append(self.query(arch, backbone=backbone, protocol=protocol, seed=seed))
-            except (NotInBenchmark, NoSuchRun):
+                known = missing == "raise" or self._lookup.find(arch) is not None  # no need for rows like it
+                found = self.query(arch, backbone=backbone, protocol=protocol, seed=seed) if known else None
+            except NoSuchRun:
                 if missing == "raise":
                     raise
-                results.append(None)
+                found = None
+            results.append(found)
         return results
 
     def top(
@@ -154,10 +156,9 @@ class Benchmark:
     def __contains__(self, arch: object) -> bool:
         """Whether the architecture has a row; False too for what is no architecture at all."""
         try:
-            self._lookup.key(arch)
-        except (InvalidGraph, NotInBenchmark):
+            return self._lookup.find(arch) is not None
+        except InvalidGraph:
             return False
-        return True
 
     def __len__(self) -> int:
         return len(self._architectures["key"])

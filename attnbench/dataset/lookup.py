@@ -30,24 +30,23 @@ class Lookup:
 
         Raises: InvalidGraph (no architecture), NotInBenchmark (no row; the nearest ones).
         """
-        if isinstance(arch, Graph):
-            return self._key_of_graph(arch)
-        if isinstance(arch, str):
-            return self._key_of_text(arch)
-        if isinstance(arch, Mapping):
-            if set(arch) == set(CELLS.identity):
-                return self._key_of_cell(tuple(arch[name] for name in CELLS.identity))
-            from attnbench.space.genotype import Genotype
+        found = self.find(arch)
+        if found is None:
+            raise self._absent(arch)
+        return found
 
-            return self._key_of_graph(Genotype.read(arch).to_graph())
-        if hasattr(arch, "to_graph"):  # a Genotype or a grid cell
-            return self._key_of_graph(arch.to_graph())
-        if isinstance(arch, (tuple, list)):
-            return self._key_of_cell(tuple(arch))
-        raise InvalidGraph(
-            f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a key, a name, "
-            "a genotype or the six coordinates of a grid cell."
-        )
+    def find(self, arch: Any) -> str | None:
+        """The key of the row of an architecture, or None where there is no row.
+
+        Raises: InvalidGraph (no architecture).
+        """
+        if isinstance(arch, Graph):
+            return self._row_of(arch)
+        if isinstance(arch, str):
+            return self._find_text(arch)
+        cell = _coordinates(arch)
+        found = self._cells.get(cell) if cell is not None else None
+        return found if found is not None else self._row_of(_graph(arch))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -62,45 +61,43 @@ class Lookup:
         spellings.update((key, key) for key in table["key"])
         return spellings
 
-    def _key_of_text(self, text: str) -> str:
+    def _find_text(self, text: str) -> str | None:
         found = self.known.get(text) or self._folded_names.get(text.strip().casefold())
         if found is not None:
             return found
         if _KEYLIKE.match(text):
-            raise self._unknown_key(text)
-        from attnbench.space.parse import parse
-
+            if not _KEY.fullmatch(text):
+                raise InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
+            return None
         try:
-            graph = parse(text)
+            graph = _graph(text)
         except InvalidGraph as error:
             close = self._close_names(text)
             if not close:
                 raise
             raise InvalidGraph(f"{error}\nOr is a name meant? Names like it: {', '.join(close)}") from None
-        key = self._key_of_graph(graph)
-        if len(self.known) > _SPELLINGS_KEPT:  # start over rather than grow through a long search
-            self.known = self._stored_spellings()
-        self.known[text] = key
+        key = self._row_of(graph)
+        if key is not None:
+            if len(self.known) > _SPELLINGS_KEPT:  # start over rather than grow through a long search
+                self.known = self._stored_spellings()
+            self.known[text] = key
         return key
 
-    def _unknown_key(self, text: str) -> InvalidGraph | NotInBenchmark:
-        if not _KEY.fullmatch(text):
-            return InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
-        return NotInBenchmark(
-            f"no row has the key {text}. The {len(self._architectures['key'])} keys are list(bench); "
-            "pass the formula instead to see the rows most like it."
-        )
+    def _row_of(self, graph: Graph) -> str | None:
+        key = graph.key
+        return key if key in self._architectures.rows_of("key") else self._same_function(graph)
 
-    def _key_of_graph(self, graph: Graph) -> str:
-        if graph.key in self._architectures.rows_of("key"):
-            return graph.key
-        twin = self._same_function(graph)
-        if twin is not None:
-            return twin
+    def _absent(self, arch: Any) -> NotInBenchmark:
+        if isinstance(arch, str) and _KEYLIKE.match(arch):
+            return NotInBenchmark(
+                f"no row has the key {arch}. The {len(self._architectures['key'])} keys are list(bench); "
+                "pass the formula instead to see the rows most like it."
+            )
         from attnbench.dataset.nearest import nearest
 
+        graph = _graph(arch)
         like = nearest(graph.text, self._architectures["text"])
-        raise NotInBenchmark(
+        return NotInBenchmark(
             f"no row computes {graph.text!r} (key {graph.key}). Nearest rows:\n"
             + "".join(f"  {text}\n" for text in like)
             + f'Measure it with the same protocol: attnbench measure "{graph.text}" '
@@ -117,14 +114,6 @@ class Lookup:
 
         mine = signature(graph)
         return next((key for key, other in stored if same_signature(mine, other)), None)
-
-    def _key_of_cell(self, cell: tuple[Any, ...]) -> str:
-        found = self._cells.get(cell) if all(isinstance(level, str) for level in cell) else None
-        if found is not None:
-            return found
-        from attnbench.space.grid import cell_graph
-
-        return self._key_of_graph(cell_graph(cell))  # names a wrong coordinate
 
     def _close_names(self, text: str) -> list[str]:
         if re.search(r"[()@*+/=]", text):
@@ -148,3 +137,37 @@ class Lookup:
     def _signatures(self) -> list[tuple[str, tuple[float, ...]]]:
         table = self._architectures
         return [(k, s) for k, s in zip(table["key"], table["signature"], strict=True) if s is not None]
+
+
+def _coordinates(arch: Any) -> tuple[str, ...] | None:
+    """The levels of a grid cell, in the table's order; None for what is given in another way."""
+    if isinstance(arch, Mapping):
+        if set(arch) != set(CELLS.identity):
+            return None
+        arch = [arch[name] for name in CELLS.identity]
+    return tuple(arch) if isinstance(arch, (tuple, list)) and all(isinstance(level, str) for level in arch) else None
+
+
+def _graph(arch: Any) -> Graph:
+    """The graph of anything that is no key or name. Raises: InvalidGraph, with the place."""
+    if isinstance(arch, Graph):
+        return arch
+    if isinstance(arch, str):
+        from attnbench.space.parse import parse
+
+        return parse(arch)
+    cell = _coordinates(arch)
+    if cell is not None or isinstance(arch, (tuple, list)):
+        from attnbench.space.grid import cell_graph
+
+        return cell_graph(tuple(arch) if cell is None else cell)
+    if isinstance(arch, Mapping):
+        from attnbench.space.genotype import Genotype
+
+        return Genotype.read(arch).to_graph()
+    if hasattr(arch, "to_graph"):  # a Genotype
+        return arch.to_graph()
+    raise InvalidGraph(
+        f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a key, a name, "
+        "a genotype or the six coordinates of a grid cell."
+    )

@@ -16,6 +16,7 @@ from attnbench.dataset.benchmark import Benchmark
 from attnbench.dataset.files import write_release
 from attnbench.errors import AttnBenchError, InvalidGraph, NoSuchRun, NotInBenchmark
 from attnbench.space.parse import parse
+from attnbench.space.published import PUBLISHED, Published
 from tests.dataset import tiny
 from tests.dataset.tiny import ABSENT, CELL, EFFICIENT, ELU, IDENTITY, ROWS, SOFTMAX, TRIAL, UNTRAINED
 
@@ -48,6 +49,25 @@ def test_every_way_in_leads_to_the_same_row(bench: Benchmark, arch) -> None:
     assert bench.query(arch) is expected
     assert expected.text == ELU
     assert bench.graph(arch) == parse(ELU)
+
+
+@pytest.mark.parametrize("trial", [p for p in PUBLISHED if p.graph is not None], ids=lambda p: p.name)
+def test_genotypes_lead_to_their_row(release: Path, trial: Published) -> None:
+    text = trial.graph.text
+    row = tiny.architecture(text, [trial.name], True)
+    write_release(release, {"architectures": [row], "runs": [tiny.run(text, 0, 80.0)]}, "0.1")
+    bench = Benchmark(release)
+    assert bench.query(trial.genotype).names == (trial.name,)
+    shuffled = dict(reversed(trial.genotype.to_dict().items()))
+    assert bench.query(shuffled) is bench.query(trial.genotype)
+    assert shuffled in bench
+
+
+def test_a_refused_genotype_is_no_architecture(bench: Benchmark) -> None:
+    refused = next(p for p in PUBLISHED if p.graph is None)
+    assert refused.genotype not in bench
+    with pytest.raises(InvalidGraph):
+        bench.query(refused.genotype)
 
 
 def test_every_key_of_the_release_leads_back(bench: Benchmark) -> None:
@@ -106,6 +126,8 @@ def test_a_diverged_run_counts_as_chance_and_says_so(bench: Benchmark) -> None:
 
 
 NO_ARCHITECTURE = {
+    "genotype of an unknown type": ({"graph_type": "i3n9", "unary_ops": [], "binary_ops": []}, "i3n9"),
+    "mapping of something else": ({"q": 1}, "graph_type"),
     "None": (None, r"no architecture: NoneType 'None'\. Pass a Graph, a formula, a key, a name, "),
     "number": (7, r"no architecture: int '7'"),
     "empty": ("", "the formula is empty"),
