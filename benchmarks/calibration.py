@@ -78,7 +78,7 @@ def summary(results: list, seeds: list[int]) -> str:
     between = stdev(means[name] for name in finished)
     cpu = sorted(seconds for _, _, run, seconds in results if run.status == "ok")
     lines = [
-        f"- {len(GRAPHS)} graphs, seeds {', '.join(map(str, seeds))}; {len(finished)} mixing variants finished everywhere",
+        f"- {len(GRAPHS)} graphs, seeds {', '.join(map(str, seeds))}; {len(finished)} mixing variants with all runs ok",
         f"- range of mixing variants: {min(means[n] for n in finished):.2f} to {max(means[n] for n in finished):.2f} %",
         f"- mean seed sd: {seed_sd:.3f}; sd between variants: {between:.3f}; **SNR {between / seed_sd:.2f}**",
         f"- core-seconds a finished run: median {cpu[len(cpu) // 2]:.1f}, largest {cpu[-1]:.1f}",
