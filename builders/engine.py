@@ -17,6 +17,12 @@ from typing import Any, Generic, TypeVar
 
 Unit = TypeVar("Unit")
 MAX_TRIES = 3
+# What went wrong in this worker's setup.
+_failed_setups: list[Exception] = []
+
+
+class SetupFailed(Exception):
+    """A worker could not be made ready; no unit can run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ def run_units(
 
     workers: processes; 0 runs in this one. setup: called once in each process before its first unit.
     until: a `time.monotonic()` after which no unit starts that, by the longest so far, would end later.
-    A unit whose worker died is tried once more. Both `work` and `setup` must be top-level functions.
+    A unit whose worker died is tried again. Both `work` and `setup` must be top-level functions.
+    Raises: SetupFailed.
     """
     if workers == 0:
         yield from _in_process(units, work, setup, setup_args, until)
@@ -65,13 +72,15 @@ def run_units(
                     unit, tries = again.pop(0) if again else (next(waiting, None), 0)
                     if unit is None:
                         break
-                    running[pool.submit(work, unit)] = (unit, tries, time.monotonic())
+                    running[pool.submit(_run, work, unit)] = (unit, tries, time.monotonic())
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     unit, tries, started = running.pop(future)
                     seconds = time.monotonic() - started
                     error = future.exception()
+                    if isinstance(error, SetupFailed):
+                        raise error
                     if isinstance(error, BrokenProcessPool):
                         broken = True
                         if tries + 1 < MAX_TRIES:
@@ -94,7 +103,10 @@ def _in_process(
     until: float | None,
 ) -> Iterator[Done[Unit]]:
     if setup:
-        setup(*setup_args)
+        try:
+            setup(*setup_args)
+        except Exception as error:
+            raise SetupFailed(f"{type(error).__name__}: {error}") from error
     longest = 0.0
     for unit in units:
         if not _time_for(longest, until):
@@ -120,7 +132,16 @@ def _prepare(setup: Callable[..., None] | None, setup_args: tuple[Any, ...]) -> 
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     if setup:
-        setup(*setup_args)
+        try:
+            setup(*setup_args)
+        except Exception as error:  # an initializer that raises would only break the pool, without saying why
+            _failed_setups.append(error)
+
+
+def _run(work: Callable[[Unit], Any], unit: Unit) -> Any:
+    if _failed_setups:
+        raise SetupFailed(f"{type(_failed_setups[0]).__name__}: {_failed_setups[0]}")
+    return work(unit)
 
 
 def _die_with(parent: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.engine import run_units
+from builders.engine import SetupFailed, run_units
 
 state: dict[str, int] = {}
 
@@ -74,3 +74,13 @@ def test_a_unit_that_kills_every_worker_is_given_up() -> None:
 def test_no_unit_starts_after_the_deadline() -> None:
     assert list(run_units(range(3), square, workers=0, until=time.monotonic() - 1)) == []
     assert list(run_units(range(3), square, workers=1, until=time.monotonic() - 1)) == []
+
+
+def refuse() -> None:
+    raise ValueError("no images here")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_failing_setup_stops_everything_and_says_why(workers: int) -> None:
+    with pytest.raises(SetupFailed, match="ValueError: no images here"):
+        list(run_units(range(3), square, workers=workers, setup=refuse))
