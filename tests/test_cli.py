@@ -1,6 +1,7 @@
 """The command line: one table of commands feeds the tests of answers, of JSON, of errors and of help."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -211,6 +212,53 @@ def test_a_figure_of_nothing_known(release: Path, tmp_path: Path) -> None:
     code, printed = run(["plot", "zico", str(tmp_path / "figure.png")], release)
     assert code == 1
     assert "no figure 'zico': pass ranks, search, or a proxy scored on deit with weight seed 0; stored: dss" in printed
+
+
+def test_measure_without_torch_says_how_to_get_it(root: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; from attnbench.cli import main; sys.exit(main(['measure', 'v']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("attnbench measure: measuring needs torch and timm, which the base install leaves")
+    assert done.stderr.rstrip().endswith("pip install 'attnbench[nn]'")
+
+
+@pytest.fixture
+def small_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol with 10 images a class to train on, so that the command can be tested in seconds."""
+    recipes = pytest.importorskip("attnbench.nn.protocol")
+    recipe = recipes.PROTOCOLS["fmnist-micro"]
+    small = dataclasses.replace(recipe, n_train_per_class=10, n_val_per_class=5, floor_top1_percent=0.0)
+    monkeypatch.setitem(recipes.PROTOCOLS, "fmnist-micro", small)
+
+
+@pytest.mark.usefixtures("small_protocol")
+def test_measure_prints_the_row_that_would_be_stored(fashion_mnist_dir: Path, capsys) -> None:
+    argv = ["measure", ELU, "--seed", "3", "--dataset", str(fashion_mnist_dir)]
+    assert cli.main([*argv, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["text"], row["seed"], row["status"]) == (ELU, 3, "ok")
+    assert len(row["val_curve"]) == 5
+    assert row["val_top1_percent"] == row["val_curve"][-1]
+    assert cli.main(argv) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{ELU}\n{row['key']}\n")
+    assert f"test top-1 {row['test_top1_percent']:.2f} %" in shown  # the same run, number for number
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["tanh(q)"], "attnbench measure: unknown"),
+        (["v", "--protocol", "mine"], "protocol 'mine'; known: fmnist-micro"),
+        (["v"], "attnbench measure: "),
+    ],
+    ids=["formula", "protocol", "images"],
+)
+def test_measure_of_what_cannot_be(argv, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("ATTNBENCH_FASHION_MNIST_MIRROR", tmp_path.as_uri())
+    assert cli.main(["measure", *argv, "--dataset", str(tmp_path / "images")]) == 1
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [[], ["quary", "v"], ["query"], ["top", "-n", "many"]])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnbench.cli.live import measure
 from attnbench.cli.lookup import query, sql, top
 from attnbench.cli.release import download, verify
 from attnbench.cli.studies import plot, search, tau
@@ -68,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     command = add(sql)
     command.add_argument("statement", help="a SELECT; the tables are listed by `attnbench sql 'show tables'`")
     command.add_argument("--limit", type=int, default=50, help="rows shown; default: 50")
+
+    command = add(measure, data=False, backbone=True)
+    command.add_argument("formula", help="over q, k and v")
+    command.add_argument("--seed", type=int, default=0, help="initial weights and order of the data; default: 0")
+    command.add_argument("--device", default="cpu", help="default: cpu, as the published rows")
+    command.add_argument("--dataset", type=Path, metavar="DIR", help="folder of Fashion-MNIST's four .gz files")
 
     command = add(tau, backbone=True)
     _ranking_options(command)

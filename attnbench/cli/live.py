@@ -1,0 +1,73 @@
+"""The command that trains: measure. It alone needs torch."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from attnbench.cli.show import percent, show, show_json
+from attnbench.errors import AttnBenchError
+from attnbench.space.graph import Graph
+from attnbench.space.parse import parse
+
+if TYPE_CHECKING:
+    from attnbench.nn.train import RunOutcome
+
+
+def measure(args: argparse.Namespace) -> int:
+    """Trains one formula on the spot with the table's protocol, and prints the row that it would have."""
+    graph = parse(args.formula)
+    outcome = _train(graph, args)
+    if args.json:
+        row = {"key": graph.key, "text": graph.text, "backbone": args.backbone, "protocol": args.protocol}
+        return show_json({**row, "seed": args.seed, **_finite(asdict(outcome))})
+    curve = " ".join(f"{value:.2f}" for value in outcome.val_curve) or "none"
+    show(
+        graph.text,
+        graph.key,
+        "",
+        f"{args.backbone}, {args.protocol}, seed {args.seed}: status {outcome.status}",
+        f"validation top-1 after each epoch, %: {curve}",
+        f"test top-1 {percent(outcome.test_top1_percent)} %; {outcome.train_seconds:.1f} s of training",
+    )
+    return 0
+
+
+def _train(graph: Graph, args: argparse.Namespace) -> RunOutcome:
+    # One thread, as for the published rows: threads change the order of sums. Read when torch is loaded.
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+    try:
+        from attnbench.nn.data import load_splits
+        from attnbench.nn.operators import compile_graph
+        from attnbench.nn.protocol import protocol
+        from attnbench.nn.train import train_run
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("attnbench"):
+            raise
+        raise AttnBenchError(
+            f"measuring needs torch and timm, which the base install leaves out ({error}): pip install 'attnbench[nn]'"
+        ) from None
+    recipe = protocol(args.protocol)
+    splits = load_splits(recipe, args.dataset)
+
+    def train() -> RunOutcome:
+        return train_run(compile_graph(graph), args.backbone, recipe, args.seed, splits, device=args.device)
+
+    if args.json:
+        return train()
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"training {recipe.epochs} epochs"):
+        return train()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: what is not finite is null."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
