@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -37,30 +36,30 @@ def measure(args: argparse.Namespace) -> int:
 
 
 def _train(graph: Graph, args: argparse.Namespace) -> RunOutcome:
-    # One thread, as for the published rows: threads change the order of sums. Read when torch is loaded.
-    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
     try:
-        from attnbench.nn.data import load_splits
-        from attnbench.nn.operators import compile_graph
-        from attnbench.nn.protocol import protocol
-        from attnbench.nn.train import train_run
+        from attnbench.nn.measure import measure
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("attnbench"):
             raise
         raise AttnBenchError(
             f"measuring needs torch and timm, which the base install leaves out ({error}): pip install 'attnbench[nn]'"
         ) from None
-    recipe = protocol(args.protocol)
-    splits = load_splits(recipe, args.dataset)
 
     def train() -> RunOutcome:
-        return train_run(compile_graph(graph), args.backbone, recipe, args.seed, splits, device=args.device)
+        return measure(
+            graph,
+            backbone=args.backbone,
+            protocol=args.protocol,
+            seed=args.seed,
+            dataset=args.dataset,
+            device=args.device,
+        )
 
     if args.json:
         return train()
     from rich.console import Console
 
-    with Console(stderr=True).status(f"training {recipe.epochs} epochs"):
+    with Console(stderr=True).status(f"training {graph.text}"):
         return train()
 
 

@@ -5,6 +5,7 @@ Source: AttnZero's attention modules (Li et al., 2024), a frame that goes back t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,14 +34,14 @@ class SplitHeads(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         batch, n_tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
         ctx.shape, ctx.prefix = (batch, n_tokens, 3, n_heads, width // n_heads), prefix
         q, k, v = qkv.view(ctx.shape).permute(2, 0, 3, 1, 4)
         return q.contiguous(), k.contiguous(), v.contiguous(), qkv[:, prefix:, 2 * width :].contiguous()
 
     @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         batch, n_tokens, _, n_heads, head_width = ctx.shape
         whole = grads[0].new_empty(ctx.shape)
         for part, grad in zip(whole.permute(2, 0, 3, 1, 4), grads[:3], strict=True):
@@ -86,10 +87,10 @@ class FrameAttention(nn.Module):
             )
         merged = attended.transpose(1, 2).flatten(2)
         if self.local is not None:
-            merged = merged + nn.functional.pad(self.convolve(patches), (0, 0, self.grid.prefix, 0))
+            merged = merged + nn.functional.pad(self.convolve(self.local, patches), (0, 0, self.grid.prefix, 0))
         return self.proj(merged)
 
-    def convolve(self, patches: Tensor) -> Tensor:
-        """Depthwise 3x3 convolution of patches (B, rows * cols, C) on their grid."""
+    def convolve(self, local: nn.Module, patches: Tensor) -> Tensor:
+        """The depthwise 3x3 convolution of patches (B, rows * cols, C) on their grid."""
         image = patches.unflatten(1, (self.grid.rows, self.grid.cols)).permute(0, 3, 1, 2)  # channels last: no copy
-        return self.local(image).permute(0, 2, 3, 1).flatten(1, 2)
+        return local(image).permute(0, 2, 3, 1).flatten(1, 2)

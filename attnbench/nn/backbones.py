@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
+from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
 
@@ -50,7 +50,7 @@ class ViTConfig:
 class FramedForTimm(FrameAttention):
     """FrameAttention with the signature that timm's blocks call; a graph has no masks."""
 
-    def forward(self, x, attn_mask=None, is_causal=False):
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         if attn_mask is not None or is_causal:
             raise ValueError("attention graphs take no mask; call the backbone without attn_mask and is_causal.")
         return super().forward(x)

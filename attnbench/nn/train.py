@@ -16,6 +16,7 @@ from attnbench.nn.data import Split, Splits
 from attnbench.nn.protocol import Protocol
 
 EVAL_BATCH = 250
+Status = Literal["ok", "stopped", "diverged"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class RunOutcome:
     or infinite; no final values). `train_seconds` leaves evaluation out.
     """
 
-    status: Literal["ok", "stopped", "diverged"]
+    status: Status
     val_curve: tuple[float, ...]
     val_loss_curve: tuple[float, ...]
     train_loss_curve: tuple[float, ...]
@@ -52,10 +53,12 @@ def train_run(
     optimiser = FlatAdamW(model, recipe)
     n_steps = recipe.epochs * math.ceil(len(train) / recipe.batch_size)
     generator = torch.Generator().manual_seed(seed)
-    train_losses, val_losses, val_top1 = [], [], []
+    train_losses: list[float] = []
+    val_losses: list[float] = []
+    val_top1: list[float] = []
     seconds, step = 0.0, 0
 
-    def outcome(status: str, test: tuple[float, float] = (None, None)) -> RunOutcome:
+    def outcome(status: Status, test: tuple[float, float] | tuple[None, None] = (None, None)) -> RunOutcome:
         kept = val_top1 and status != "diverged"
         return RunOutcome(
             status=status,
@@ -94,7 +97,7 @@ def train_run(
         if epoch == recipe.floor_epoch and top1 < recipe.floor_top1_percent:
             return outcome("stopped")
     test = evaluate(model, to_device(data.test, device))
-    return outcome("ok" if math.isfinite(test[1]) else "diverged", test if math.isfinite(test[1]) else (None, None))
+    return outcome("ok", test) if math.isfinite(test[1]) else outcome("diverged")
 
 
 def epoch_batches(train: Split, recipe: Protocol, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:

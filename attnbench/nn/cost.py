@@ -1,0 +1,82 @@
+"""What a graph costs in a backbone: parameters, multiply-adds by formula and by counting, time of a training step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from statistics import median
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnbench.nn.attention import FrameAttention
+from attnbench.nn.backbones import backbone_config, build_backbone
+from attnbench.nn.operators import compile_graph
+from attnbench.nn.protocol import Protocol
+from attnbench.nn.train import FlatAdamW
+from attnbench.space.graph import Graph, V
+
+
+def count_params(model: nn.Module) -> int:
+    """Trainable parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def count_macs(model: nn.Module, image_shape: tuple[int, ...]) -> int:
+    """Multiply-adds of one image (channels, rows, cols) through a model, counted as torch runs its products."""
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        model.eval()(torch.zeros(1, *image_shape))
+    return counter.get_total_flops() // 2
+
+
+def graph_macs(graph: Graph, backbone: str) -> int:
+    """Multiply-adds of one image through a backbone with this attention.
+
+    The layers around the graph are counted once; the graph's own products follow from its cost polynomial at every
+    attention's number of tokens and head width.
+    """
+    around, sizes = _frame(backbone)
+    return around + sum(heads * graph.cost.macs(tokens, width) for heads, tokens, width in sizes)
+
+
+@lru_cache
+def _frame(backbone: str) -> tuple[int, tuple[tuple[int, int, int], ...]]:
+    """Multiply-adds around the graphs of a backbone, and the sizes of its attentions."""
+    model = build_backbone(backbone, compile_graph(Graph(V)), seed=0)
+    return count_macs(model, image_shape(backbone)), tuple(attentions(model))
+
+
+def attentions(model: nn.Module) -> Iterator[tuple[int, int, int]]:
+    """Heads, tokens and head width of every searched attention of a model."""
+    for module in model.modules():
+        if isinstance(module, FrameAttention):
+            yield module.n_heads, module.grid.n_tokens, module.proj.in_features // module.n_heads
+
+
+def image_shape(backbone: str) -> tuple[int, int, int]:
+    """Channels, rows and columns of a backbone's images."""
+    config = backbone_config(backbone)
+    return (config.n_channels, *config.image_size)
+
+
+def step_ms(graph: Graph, backbone: str, recipe: Protocol, *, n_steps: int = 12, n_warmup: int = 3) -> float:
+    """Milliseconds of one training step of the protocol, the median of `n_steps` on drawn images.
+
+    Only meaningful on a quiet machine with one thread: torch.set_num_threads(1).
+    """
+    model = build_backbone(backbone, compile_graph(graph), seed=0)
+    optimiser = FlatAdamW(model, recipe)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(recipe.batch_size, *image_shape(backbone), generator=generator)
+    labels = torch.randint(10, (recipe.batch_size,), generator=generator)
+    times = []
+    for _ in range(n_warmup + n_steps):
+        start = time.perf_counter()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.item()
+        loss.backward()
+        optimiser.step(recipe.learning_rate)
+        times.append(time.perf_counter() - start)
+    return 1e3 * median(times[n_warmup:])

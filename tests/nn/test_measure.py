@@ -1,0 +1,56 @@
+"""A row on the spot is the row that the table would hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnbench.errors import DataError, InvalidGraph
+from attnbench.nn import measure as module
+from attnbench.nn.data import load_splits
+from attnbench.nn.measure import measure, one_thread
+from attnbench.nn.operators import compile_graph
+from attnbench.nn.protocol import protocol
+from attnbench.nn.train import train_run
+from attnbench.space.parse import parse
+
+
+def test_names_and_formulas_that_are_wrong_are_refused_before_any_work() -> None:
+    with pytest.raises(InvalidGraph, match="does not contract"):
+        measure("q @ k")
+    with pytest.raises(ValueError, match="unknown protocol 'mnist'"):
+        measure("v", protocol="mnist")
+
+
+def test_missing_images_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNBENCH_FASHION_MNIST_MIRROR", (tmp_path / "nowhere").as_uri())
+    with pytest.raises(DataError, match=r"is missing and .* cannot be read"):
+        measure("v", dataset=tmp_path)
+
+
+def test_threads_are_put_back_even_after_a_failure() -> None:
+    def fail() -> None:
+        with one_thread():
+            raise RuntimeError(f"stop with {torch.get_num_threads()} thread")
+
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError, match="stop with 1 thread"):
+        fail()
+    assert torch.get_num_threads() == before
+
+
+def test_measures_what_the_trainer_measures(fashion_mnist_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(recipe: object, directory: Path | None) -> object:
+        splits = load_splits(recipe, directory)
+        return type(splits)(*(type(s)(s.images[:100], s.labels[:100]) for s in (splits.train, splits.val, splits.test)))
+
+    monkeypatch.setattr(module, "load_splits", few)
+    measured = measure("q * sum(k, axis=-2)", seed=3, dataset=fashion_mnist_dir)
+    with one_thread():
+        recipe = protocol("fmnist-micro")
+        graph = compile_graph(parse("q * sum(k, axis=-2)"))
+        again = train_run(graph, "deit", recipe, 3, few(recipe, fashion_mnist_dir))
+    assert measured.val_curve == again.val_curve
+    assert measured.train_loss_curve == again.train_loss_curve
