@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -52,25 +52,34 @@ ORDER = (
 )
 
 
-def architectures(data: Path) -> list[dict[str, object]]:
-    """Rows of `architectures`: key, text and the classes that a graph belongs to. Raises: DataError."""
-    table = read_table(data, "architectures", read_manifest(data))
-    return table.select(["key", "text", "in_grid", "is_named", "is_wild"]).to_pylist()
+def candidates(data: Path) -> dict[str, list[str]]:
+    """The formulas of every class, each in the order in which the campaign takes them.
+
+    The order is drawn once and for all, so that a part of a class is a fair sample of it; the grid's is drawn over its
+    cells, which favours functions that several cells share. Raises: DataError.
+    """
+    manifest = read_manifest(data)
+    table = read_table(data, "architectures", manifest).select(["key", "text", "is_named", "is_wild"]).to_pylist()
+    texts = {row["key"]: row["text"] for row in table}
+    cell_keys = read_table(data, "cells", manifest).column("key").to_pylist()
+    random.Random("in_grid").shuffle(cell_keys)
+    found = {"in_grid": [texts[key] for key in dict.fromkeys(cell_keys)]}
+    for kind in ("is_named", "is_wild"):
+        found[kind] = sorted(row["text"] for row in table if row[kind])
+        random.Random(kind).shuffle(found[kind])
+    return found
 
 
 def most_wanted(
-    graphs: Sequence[dict[str, object]], backbones: Sequence[str], protocol: str, seeds: Sequence[int] | None = None
+    formulas: Mapping[str, Sequence[str]], backbones: Sequence[str], protocol: str, seeds: Sequence[int] | None = None
 ) -> Iterator[TrainingRun]:
-    """Every run of the campaign on these backbones, shuffled within a class by a fixed seed."""
+    """Every run of the campaign on these backbones, the most wanted first. formulas: of each class, in order."""
     for wanted in ORDER:
-        if wanted.backbone not in backbones:
-            continue
-        chosen = [str(graph["text"]) for graph in graphs if graph[wanted.kind]]
-        random.Random(f"{wanted.kind} {wanted.backbone}").shuffle(chosen)
-        for text in chosen:
-            for seed in wanted.seeds:
-                if seeds is None or seed in seeds:
-                    yield TrainingRun(text, wanted.backbone, protocol, seed)
+        if wanted.backbone in backbones:
+            for text in formulas[wanted.kind]:
+                for seed in wanted.seeds:
+                    if seeds is None or seed in seeds:
+                        yield TrainingRun(text, wanted.backbone, protocol, seed)
 
 
 def rows_present(data: Path) -> set[Row]:

@@ -16,7 +16,7 @@ from typing import Any
 from attnbench import __version__
 from attnbench.errors import AttnBenchError
 from attnbench.space.parse import parse
-from builders.campaign import TrainingRun, architectures, missing, most_wanted, rows_present
+from builders.campaign import TrainingRun, candidates, missing, most_wanted, rows_present
 from builders.engine import Done, SetupFailed, run_units
 from builders.shards import DATA, only_builder, write_shard
 
@@ -65,7 +65,7 @@ def code_version() -> str:
 
 def wanted_runs(args: argparse.Namespace) -> Iterator[TrainingRun]:
     if args.graphs is None:
-        return most_wanted(architectures(args.data), args.backbone, args.protocol, args.seeds)
+        return most_wanted(candidates(args.data), args.backbone, args.protocol, args.seeds)
     texts = [line.strip() for line in args.graphs.read_text().splitlines() if line.strip()]
     seeds = args.seeds or (0,)
     return (TrainingRun(text, b, args.protocol, s) for b in args.backbone for s in seeds for text in texts)
