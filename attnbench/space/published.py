@@ -108,6 +108,8 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets pvt, pvt_v2, swin",
         "nsg(Q o sign(K)) o L2d(V)",
         ("elementwise", _NHW, True, _NO_MIX, 0.0, 0.0, "K zero", False),
+        "gradients",
+        "mixes",
     ),
     _row(
         "Trial 34",
@@ -115,6 +117,7 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets pvt, pvt_v2, swin",
         "Z(L2n(K) o V) o (sm(Q) + sign(V))",
         ("elementwise", _NHW, True, "only by statistics", 0.26, 0.001, "none", False),
+        "mixes",
     ),
     _row(
         "Trial 40",
@@ -130,6 +133,7 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets pvt, pvt_v2, swin",
         "relu(Q) + sm(-sqrt(b / d) Q)",
         ("scalar", _NHW, True, _NO_MIX, 0.0, 0.02, "V unused, K about 1e-5", True),
+        "mixes",
     ),
     _row(
         "Trial 80",
@@ -137,6 +141,7 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets pvt, pvt_v2, swin",
         "V / sqrt(d)",
         ("scalar", _NHW, True, "none: V / sqrt(d)", 0.0, 0.0, "Q zero, K none", False),
+        "mixes",
     ),
     _row(
         "Trial 105",
@@ -158,6 +163,7 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets",
         "Q + rs(L2n(nsg(V)))",
         ("scalar", _NHW, True, "only by statistics", 6e-8, 6e-8, "K about zero", False),
+        "mixes",
     ),
     _row(
         "Trial 228",
@@ -165,6 +171,7 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets",
         "sg(Q + K) o nsg(V)",
         ("elementwise", _NHW, True, _NO_MIX, 0.0, 0.0, "none", False),
+        "mixes",
     ),
     _row(
         "Trial 240",
@@ -179,6 +186,8 @@ PUBLISHED: tuple[Published, ...] = (
         "tiny_datasets",
         "ss(Q) + sm(V sign(ln abs(K)^T V))",
         ("(d, d), (N, d)", _NHW, True, "contraction without gradient", 0.0, 0.0, "K zero", False),
+        "gradients",
+        "mixes",
     ),
     _row(
         "bench PVT",
@@ -186,6 +195,7 @@ PUBLISHED: tuple[Published, ...] = (
         "attn-bench-101 pvt, CIFAR-100",
         "phi(Q) - b",
         ("scalar", _NHW, True, _NO_MIX, 0.0, 0.75, "K and V none", False),
+        "mixes",
     ),
     _row(
         "bench PVTv2",
@@ -193,6 +203,7 @@ PUBLISHED: tuple[Published, ...] = (
         "attn-bench-101 pvt_v2 and swin, CIFAR-100",
         "nsg(L2d(K) + L2n(ln abs(V))) o rs(nsg(Q) + ln abs(V))",
         ("elementwise", _NHW, True, _NO_MIX, 0.0, 0.0, "none; gradients up to 1e12", False),
+        "mixes",
     ),
     _row(
         "ImageNet default",

@@ -111,6 +111,26 @@ class TypedSampler:
             state = self._next(name, number, state, result)
         return Genotype(name, tuple(slots), tuple(binaries))
 
+    def possible(self, genotype: Genotype) -> bool:
+        """Whether a genotype meets the condition, and so can be drawn."""
+        state: State = ()
+        joins = GRAPH_TYPES[genotype.graph_type]
+        for number, operands in enumerate(joins):
+            sides: list[Kind] = []
+            for operand in operands:
+                x = self._source(operand.source, state)
+                for op in genotype.unary_ops[operand.slots[0]]:
+                    after = {index: kind for index, _, kind in self._after(x)}
+                    if op not in after:
+                        return False
+                    x = after[op]
+                sides.append(x)
+            results = dict(self._joined(sides[0], sides[1]))
+            if genotype.binary_ops[number] not in results:
+                return False
+            state = (*state, results[genotype.binary_ops[number]])
+        return self._success(genotype.graph_type, len(joins), state) > 0
+
     # ---- one operator
     def _kind(self, node: Node, leaves: dict[str, Kind]) -> Kind | None:
         """What an expression over `leaves` is; None where it cannot end well."""
