@@ -108,6 +108,9 @@ def _varies(steps: Sequence[Step], values: Sequence[Tensor]) -> list[Reason]:
 def _gradients(steps: Sequence[Step], functions: Functions, x: Tensor, values: Sequence[Tensor]) -> list[Reason]:
     """q, k and v each get a finite gradient that is not zero."""
     end = len(steps) - 1
+    unusable = _first_non_finite(steps, values, "finite", "not finite at inputs of scale 1")
+    if unusable:
+        return unusable
     if not values[-1].requires_grad:
         return [Reason("gradients", "no input gets a gradient", expression(steps, end))]
     weights = torch.randn(values[-1].shape, generator=torch.Generator().manual_seed(5), dtype=x.dtype)

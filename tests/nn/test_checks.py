@@ -122,16 +122,13 @@ def test_a_batch_size_in_the_result_is_caught():
 @pytest.mark.parametrize(
     ("replaced", "reason"),
     [
-        ({"recip": lambda x: 1 / x}, "gradients: the gradient is not finite: k"),
-        ({"recip": lambda x: 1 / x.abs().clamp(min=1e-30) ** 2}, None),
-        ({"sqrt": torch.sqrt}, None),
+        ({"recip": lambda x: 1 / x}, "finite: not finite at inputs of scale 1: recip(k)"),
+        ({"sqrt": lambda x: torch.sqrt(x.abs())}, "gradients: the gradient is not finite: recip(k)"),
     ],
 )
 def test_broken_operators_are_caught(replaced, reason):
     formula = "q * sqrt(recip(k)) * sum(v, axis=-2)"
-    found = first(formula, {**OPERATORS, **replaced})
-    assert found is not None
-    assert reason is None or str(found) == reason
+    assert str(first(formula, {**OPERATORS, **replaced})) == reason
 
 
 def test_gradients_at_large_scale_are_caught():
