@@ -96,29 +96,31 @@ def _unshifted(x: Form, axis: int | None) -> Form:
 
 
 @rule("l2norm")
-def _l2norm(op: str, axis: int | None, x: Form) -> Form:
+def _l2norm(op: str, axis: int, x: Form) -> Form:
     """Odd, and blind to any positive scaling of its rows (columns, for axis -2)."""
     neg, x = x.neg, unsigned(x)
     if x.op == "zeros":
         return x
-    if x.shape[axis or -1] == "1":
+    if x.shape[axis] == "1":
         return signed(rewrite("sign", None, x), neg, 0)
-    signs: list[Form] = []
-    if x.op == "mul":
-        flat = x.shape[0] + "1" if axis == -1 else "1" + x.shape[1]
-        rows = [arg for arg in x.args if arg.shape in (flat, "11")]
-        rest = [arg for arg in x.args if arg.shape not in (flat, "11")]
-        if rows and stretched([arg.shape for arg in rest]) == x.shape:
-            signs = [rewrite("sign", None, arg) for arg in rows]
-            x = rewrite_product(rest)
-    if x.op == "sumnorm" and x.axis == axis:
-        signs.append(rewrite("sign", None, rewrite("sum", axis, x.args[0])))
-        x = x.args[0]
-    bare = unscaled(x, axis or -1)
-    result = plain(op, axis, x) if bare is x else rewrite(op, axis, bare)
+    signs, rest = _row_signs(x, axis)
     if signs:
-        result = rewrite_product([result, *signs])
-    return signed(result, neg, 0)
+        return signed(rewrite_product([rewrite(op, axis, rest), *signs]), neg, 0)
+    bare = unscaled(x, axis)
+    return signed(plain(op, axis, x) if bare is x else rewrite(op, axis, bare), neg, 0)
+
+
+def _row_signs(x: Form, axis: int) -> tuple[list[Form], Form]:
+    """The signs of the factors that are constant along the axis, which is all that l2norm sees of them; the rest."""
+    if x.op == "sumnorm" and x.axis == axis:
+        return [rewrite("sign", None, rewrite("sum", axis, x.args[0]))], x.args[0]
+    if x.op != "mul":
+        return [], x
+    flat = x.shape[0] + "1" if axis == -1 else "1" + x.shape[1]
+    rest = [arg for arg in x.args if arg.shape not in (flat, "11")]
+    if len(rest) == len(x.args) or stretched([arg.shape for arg in rest]) != x.shape:
+        return [], x
+    return [rewrite("sign", None, arg) for arg in x.args if arg.shape in (flat, "11")], rewrite_product(rest)
 
 
 def unscaled(x: Form, axis: int) -> Form:
@@ -165,15 +167,15 @@ def _unscaled_product(x: Form, axis: int) -> Form:
 
 
 @rule("sum", "mean")
-def _reduction(op: str, axis: int | None, x: Form) -> Form:
+def _reduction(op: str, axis: int, x: Form) -> Form:
     """sum and mean: linear, so signs, scales and what is constant along the axis move out of them."""
-    symbol = x.shape[axis or -1]
+    symbol = x.shape[axis]
     if symbol == "1":
         return x
     if op == "mean" and symbol == "d":
         return signed(_reduction("sum", axis, x), False, 2)
     neg, power, x = x.neg, x.power, unsigned(x)
-    return signed(_reduced(op, -1 if axis is None else axis, x), neg, power)
+    return signed(_reduced(op, axis, x), neg, power)
 
 
 def _reduced(op: str, axis: int, x: Form) -> Form:
@@ -205,20 +207,18 @@ def _reduced(op: str, axis: int, x: Form) -> Form:
         inner = rewrite(op, -1, x.args[0])
         return signed(rewrite(x.op, -2, unsigned(inner)), inner.neg, inner.power)
     result = call(op, (x,), axis, shape, x.range)
-    if shape == "11":
-        other = _other_way(result)
-        return other if other.text < result.text else result
-    return result
+    return _shorter_way(result) if shape == "11" and x.op in ("sum", "mean") else result
 
 
-def _other_way(total_sum: Form) -> Form:
-    """The sum over all entries, written over the transpose."""
-    outer, inner = total_sum, total_sum.args[0]
-    if inner.op not in ("sum", "mean") or inner.axis != -1:
-        return total_sum
+def _shorter_way(outer: Form) -> Form:
+    """The sum over all entries may be written over the transpose: whatever is simpler, or has the smaller text."""
+    inner = outer.args[0]
     entries = transposed(inner.args[0])
-    first = call(outer.op, (unsigned(entries),), -1, entries.shape[0] + "1", unsigned(entries).range)
-    return signed(call(inner.op, (first,), -2, "11", first.range), entries.neg, entries.power)
+    first = rewrite(outer.op, -1, entries)
+    if first.op != outer.op or first.args[0].text != entries.text:
+        return rewrite(inner.op, -2, first)
+    other = call(inner.op, (unsigned(first),), -2, "11", first.range)
+    return signed(other, first.neg, first.power) if other.text < outer.text else outer
 
 
 @rule("distance")

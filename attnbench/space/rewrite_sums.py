@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnbench.space.forms import ONES, ZEROS, Form, call, is_one, product, signed, stretched, total, unsigned
+from attnbench.space.forms import ONES, UNKNOWN, ZEROS, Form, call, is_one, product, signed, stretched, total, unsigned
 from attnbench.space.rewrite import rewrite, rule
 
 
@@ -123,7 +123,7 @@ def _remove(flat: list[Form], form: Form) -> None:
 
 def stretch(x: Form, shape: str) -> Form:
     """`x` repeated along its axes of one: written as a sum with zeros of the shape."""
-    return rewrite_sum([x, ZEROS[shape]])
+    return x if x.shape == shape else rewrite_sum([x, ZEROS[shape]])
 
 
 def unstretched(x: Form) -> Form:
@@ -142,25 +142,31 @@ def _maximum(op: str, axis: int | None, *args: Form) -> Form:
     for arg in args:
         if _clipped_operands(arg, operands):
             clipped = True
-    flat = {(item.text, item.power, item.neg): item for item in operands}
+    flat = {(item.text, item.power, item.neg): item for item in _without_smaller(_folded(operands))}
     if not flat:
         return ZEROS[shape]
     items = [flat[name] for name in sorted(flat)]
     power = min([item.power for item in items])
-    items = _without_smaller([_divided(item, False, power) for item in items])
-    if stretched([item.shape for item in items]) != shape:
-        items.append(ZEROS[shape])
-    if len(items) == 1:
-        result = items[0]
-    elif len(items) == 2 and items[0].text == items[1].text and items[0].power == items[1].power:
-        result = rewrite("abs", None, unsigned(items[0]))
-    else:
-        result = call("maximum", (items[0], items[1]), None, stretched((items[0].shape, items[1].shape)))
-        for item in items[2:]:
-            result = call("maximum", (result, item), None, stretched((result.shape, item.shape)))
-        ranges = [item.range for item in items]
-        result.range = max(ranges) if max(ranges) > 0 else 0 if 0 in ranges else max(ranges)
-    return signed(rewrite("relu", None, result) if clipped else result, False, power)
+    items = [_divided(item, False, power) for item in items]
+    result = items[0]
+    for item in items[1:]:
+        ranges = result.range, item.range
+        known = max(ranges) if max(ranges) > 0 or 0 not in ranges else UNKNOWN
+        result = call("maximum", (result, item), None, stretched((result.shape, item.shape)), known)
+    result = signed(rewrite("relu", None, result) if clipped else result, False, power)
+    return stretch(result, shape)
+
+
+def _folded(operands: list[Form]) -> list[Form]:
+    """x beside -x becomes |x|."""
+    known = {(item.text, item.power, item.neg) for item in operands}
+    both = {(text, power) for text, power, neg in known if neg and (text, power, False) in known}
+    if not both:
+        return operands
+    return [
+        signed(rewrite("abs", None, unsigned(item)), False, item.power) if (item.text, item.power) in both else item
+        for item in operands
+    ]
 
 
 def _without_smaller(items: list[Form]) -> list[Form]:
@@ -173,6 +179,7 @@ def _without_smaller(items: list[Form]) -> list[Form]:
 
 def _clipped_operands(form: Form, into: list[Form]) -> bool:
     """Adds a maximum's operands, its own for another form; whether zero was one of them."""
+    form = unstretched(form)
     if form.op == "zeros":
         return True
     if form.neg or form.op not in ("maximum", "relu"):
