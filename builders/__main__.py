@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 # In the order in which a table comes about; each is a module with a `main(argv)`.
-COMMANDS = ("train", "cost", "merge", "card", "readme")
+COMMANDS = ("train", "score", "cost", "merge", "card", "readme")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,9 +12,8 @@ from attnbench.dataset.files import MANIFEST, read_manifest, read_table, write_r
 from attnbench.dataset.schema import TABLES
 from attnbench.errors import AttnBenchError, DataError
 from attnbench.space.parse import parse
-from builders.shards import DATA, only_builder, read_shards, shard_paths
+from builders.shards import DATA, MEASURED, only_builder, read_shards, shard_paths
 
-MEASURED = ("runs", "proxies")  # the tables whose rows arrive as shards
 Rows = list[dict[str, Any]]
 
 

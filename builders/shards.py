@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+MEASURED = ("runs", "proxies")  # the tables whose rows arrive as shards
 
 
 def incoming(data: Path) -> Path:
@@ -56,20 +57,24 @@ def read_shards(data: Path, table: str) -> pa.Table:
 
 
 @contextmanager
-def only_builder(data: Path) -> Iterator[None]:
-    """Holds the directory of fresh rows for one builder at a time, and clears what a killed one left half written.
+def only_builder(data: Path, *tables: str) -> Iterator[None]:
+    """Holds the fresh rows of some tables for one builder at a time, and clears what a killed one left half written.
 
-    Raises: DataError when another builder holds it.
+    tables: those that the builder writes, by default every measured one; training and scoring go on side by side.
+    Raises: DataError when another builder holds one of them.
     """
     directory = incoming(data)
     directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"another builder is writing to {directory}; wait for it to end, or give this one its own --data"
-            ) from None
-        for beside in directory.glob(".*.tmp"):
-            beside.unlink()
+    with ExitStack() as locks:
+        for table in tables or MEASURED:
+            lock = locks.enter_context(open(directory / f".{table}.lock", "w"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    f"another builder is writing {table} to {directory}; wait for it to end, "
+                    "or give this one its own --data"
+                ) from None
+            for beside in directory.glob(f".{table}-*.tmp"):
+                beside.unlink()
         yield

@@ -146,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.backbone = args.backbone or list(FROZEN.get(args.protocol, {}))
     try:
         hashes = {backbone: run_hash(args.protocol, backbone) for backbone in args.backbone}
-        with only_builder(args.data):
+        with only_builder(args.data, "runs"):
             todo = list(missing(wanted_runs(args), rows_present(args.data), hashes))[: args.limit]
             print(f"{len(todo)} runs to train with {args.workers} workers", file=sys.stderr)
             failures = run_campaign(todo, args)

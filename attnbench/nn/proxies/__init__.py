@@ -1,0 +1,1 @@
+"""Zero-cost proxies: scores of an untrained network, each as its paper defines it."""

@@ -1,0 +1,80 @@
+"""Scores of one model by any of the proxies, and the batch that some of them look at."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from attnbench.nn.data import Split
+from attnbench.nn.proxies.registry import PROXIES, proxy
+
+BATCH_SIZE = 32
+BATCH_SEED = 0
+
+
+@dataclass(frozen=True)
+class Score:
+    """One value of one proxy or of a part of it, as a row of `proxies` holds it.
+
+    value: None where status is "nonfinite": NaN or infinite. seconds: of the whole proxy, for its parts too.
+    """
+
+    proxy: str
+    value: float | None
+    seconds: float
+    status: Literal["ok", "nonfinite"]
+
+
+def score(
+    model: nn.Module,
+    image_shape: tuple[int, int, int],
+    *,
+    batch: Split | None = None,
+    names: Iterable[str] = tuple(PROXIES),
+) -> list[Score]:
+    """Every value of these proxies on one model, which stays as it was.
+
+    image_shape: channels, rows, cols. batch: what the proxies that need data look at; the others never do.
+    Raises: ValueError (an unknown proxy; no batch for a proxy that needs one; see `layers_by_role`).
+    """
+    scores = []
+    for name in names:
+        entry = proxy(name)
+        inputs: tuple[object, ...] = (image_shape,)
+        if entry.data != "none":
+            if batch is None:
+                raise ValueError(f"proxy {name!r} needs {entry.data}, but no batch was given; pass batch=….")
+            inputs = (batch.images,) if entry.data == "images" else (batch.images, batch.labels)
+        start = time.perf_counter()
+        values = entry.function(model, *inputs)
+        seconds = time.perf_counter() - start
+        for column in entry.columns:
+            finite = math.isfinite(values[column])
+            scores.append(Score(column, values[column] if finite else None, seconds, "ok" if finite else "nonfinite"))
+    return scores
+
+
+def balanced_batch(split: Split, n: int = BATCH_SIZE, seed: int = BATCH_SEED) -> Split:
+    """`n` images drawn by a seed, every class as often as any other, and the first n mod classes once more.
+
+    In order of drawing: one of each class, then one of each again. Not flipped or otherwise augmented.
+    Raises: ValueError where a class has too few images.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(split), generator=generator)
+    classes = split.labels.unique().tolist()
+    drawn = [order[split.labels[order] == label] for label in classes]
+    each = -(-n // len(classes))
+    if min(map(len, drawn)) < each:
+        raise ValueError(
+            f"{n} images of {len(classes)} classes take up to {each} of each; the rarest has {min(map(len, drawn))}. "
+            "Draw fewer."
+        )
+    chosen = torch.stack([places[:each] for places in drawn], 1).flatten()[:n]
+    return Split(split.images[chosen], split.labels[chosen])

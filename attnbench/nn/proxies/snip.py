@@ -1,0 +1,25 @@
+"""SNIP: how much the loss depends on each connection."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from attnbench.nn.proxies.layers import layers_by_role
+from attnbench.nn.proxies.passes import gradients, saliency, standalone
+
+
+def snip(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, float]:
+    """Σ |∂L/∂w ∘ w| over the weights of every linear and convolution layer; larger is better.
+
+    L is the mean cross-entropy of one batch: images (n, channels, rows, cols) and labels (n,). The paper divides each
+    connection's saliency by the network's sum, which leaves every network with 1: as a score it stays undivided. The
+    weights are the model's own; the paper draws them by variance scaling.
+    Raises: ValueError (see `layers_by_role`).
+    Source: Lee et al. 2019, "SNIP: single-shot network pruning"; summed as in Abdelfattah et al. 2021.
+    """
+    net = standalone(model)
+    weights = [layer.weight for layers in layers_by_role(net).values() for layer in layers]
+    like = weights[0]
+    loss = functional.cross_entropy(net(images.to(like)), labels.to(like.device))
+    return {"snip": saliency(gradients(loss, weights), weights)}

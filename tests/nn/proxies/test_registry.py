@@ -1,0 +1,196 @@
+"""What every proxy must do, whatever it computes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from attnbench.dataset.schema import TABLES
+from attnbench.nn.backbones import build_backbone, seeded
+from attnbench.nn.cost import image_shape
+from attnbench.nn.data import Split
+from attnbench.nn.operators import compile_graph
+from attnbench.nn.proxies.registry import PROXIES, proxy
+from attnbench.nn.proxies.score import balanced_batch, score
+from attnbench.space.named import named_graphs
+from attnbench.space.parse import parse
+from tests.nn.proxies.plain import FORMULAS, SHAPE, SMALL, small_batch, small_model
+
+EVERY = pytest.mark.parametrize("name", PROXIES)
+DATA_FREE = [name for name, entry in PROXIES.items() if entry.data == "none"]
+
+
+def batch(n: int = 6, seed: int = 0) -> Split:
+    return Split(*small_batch(n, seed))
+
+
+def values(model: nn.Module, name: str, seed: int = 0) -> dict[str, float | None]:
+    return {found.proxy: found.value for found in score(model, SHAPE, batch=batch(seed=seed), names=[name])}
+
+
+@EVERY
+def test_its_entry_is_complete(name: str) -> None:
+    entry = proxy(name)
+    assert entry.name == name
+    assert entry.direction in ("higher", "lower")
+    assert entry.data in ("none", "images", "labelled images")
+    assert entry.source
+    assert entry.function.__doc__
+    assert "Source:" in entry.function.__doc__
+
+
+@EVERY
+def test_it_gives_a_finite_value_for_every_column(name: str) -> None:
+    found = values(small_model(FORMULAS["softmax"]), name)
+    assert tuple(found) == proxy(name).columns
+    assert all(value is not None and math.isfinite(value) for value in found.values())
+
+
+@EVERY
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_bit_equal_afterwards(name: str, training: bool) -> None:
+    model = small_model(FORMULAS["softmax"])
+    model.blocks[1].attn.proj.weight.requires_grad_(False)
+    model.register_buffer("counts", torch.tensor([-1.0, 2.0]))
+    model.head.weight.grad = torch.full_like(model.head.weight, 3.0)
+    model.train(training)
+    model.blocks[0].mlp.eval()
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    flags = [
+        (module.training, len(module._forward_hooks), len(module._forward_pre_hooks)) for module in model.modules()
+    ]
+    grads = [(parameter.requires_grad, parameter.grad is None) for parameter in model.parameters()]
+    places = [parameter.data_ptr() for parameter in model.parameters()]
+    values(model, name)
+    assert model.state_dict().keys() == state.keys()
+    assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
+    assert flags == [(m.training, len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()]
+    assert grads == [(parameter.requires_grad, parameter.grad is None) for parameter in model.parameters()]
+    assert torch.equal(model.head.weight.grad, torch.full_like(model.head.weight, 3.0))
+    assert places == [parameter.data_ptr() for parameter in model.parameters()]
+
+
+@EVERY
+def test_it_follows_from_weights_and_batch_and_draws_nothing(name: str) -> None:
+    assert proxy(name).deterministic
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = values(small_model(FORMULAS["l2norm"]), name)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert values(small_model(FORMULAS["l2norm"]), name) == first
+    assert values(small_model(FORMULAS["l2norm"], seed=1), name) != first
+
+
+@EVERY
+def test_it_depends_on_data_exactly_if_it_says_so(name: str) -> None:
+    model = small_model(FORMULAS["softmax"])
+    same = values(model, name, seed=0) == values(model, name, seed=1)
+    assert same == (proxy(name).data == "none")
+
+
+@EVERY
+def test_it_does_not_mind_training_mode_or_frozen_parameters(name: str) -> None:
+    model = small_model(FORMULAS["softmax"]).eval()
+    expected = values(model, name)
+    for block in model.blocks:
+        block.drop_path1 = nn.Dropout(0.9)
+    model.train().requires_grad_(False)
+    assert values(model, name) == expected
+
+
+@EVERY
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_value_that_is_not_finite_is_an_outcome(name: str, bad: float) -> None:
+    def graph(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return (q + k + v) * bad
+
+    model = seeded(0, lambda: SMALL.build(graph))
+    found = score(model, SHAPE, batch=batch(), names=[name])
+    assert [(one.value, one.status) for one in found] == [(None, "nonfinite")] * len(proxy(name).columns)
+
+
+@EVERY
+def test_a_constant_network_is_scored_too(name: str) -> None:
+    model = small_model("zeros(v)")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    expected = (None, "nonfinite") if name == "naswot" else (0.0, "ok")  # all patterns are one: log 0
+    found = score(model, SHAPE, batch=batch(), names=[name])
+    assert {(one.value, one.status) for one in found} == {expected}
+
+
+@EVERY
+def test_a_stateful_graph_can_be_scored(name: str) -> None:
+    model = small_model("batchnorm(q) + v")
+    found = values(model, name)
+    assert all(value is not None for value in found.values())
+    assert found == values(model, name)
+    assert all(is_lazy(buffer) for at, buffer in model.named_buffers() if "running" in at)  # as it was: without input
+
+
+@EVERY
+def test_every_named_graph_has_an_outcome_on_deit(name: str) -> None:
+    shape = image_shape("deit")
+    images = torch.randn(8, *shape, generator=torch.Generator().manual_seed(0))
+    sample = Split(images, torch.arange(8))
+    for graph in named_graphs().values():
+        model = build_backbone("deit", compile_graph(graph), seed=0)
+        found = score(model, shape, batch=sample, names=[name])
+        assert tuple(one.proxy for one in found) == proxy(name).columns
+        assert all((one.value is None) == (one.status == "nonfinite") and one.seconds > 0 for one in found)
+
+
+def test_names_of_columns_are_unique_and_fit_the_table() -> None:
+    columns = [column for entry in PROXIES.values() for column in entry.columns]
+    assert len(set(columns)) == len(columns)
+    meaning = next(column.meaning for column in TABLES["proxies"].columns if column.name == "proxy")
+    assert "dss.qkv" in meaning
+    assert "dss.qkv" in columns
+
+
+@pytest.mark.parametrize("name", DATA_FREE)
+def test_without_data_no_batch_is_needed(name: str) -> None:
+    assert score(small_model("v"), SHAPE, names=[name])[0].status == "ok"
+
+
+def test_a_proxy_that_needs_data_says_so() -> None:
+    with pytest.raises(ValueError, match="proxy 'snip' needs labelled images, but no batch was given; pass batch="):
+        score(small_model("v"), SHAPE, names=["snip"])
+
+
+def test_an_unknown_proxy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown proxy 'tea'; known: dss, snip, naswot, synflow"):
+        proxy("tea")
+
+
+def labelled(counts: list[int]) -> Split:
+    labels = torch.cat([torch.full((n,), label) for label, n in enumerate(counts)])
+    return Split(torch.arange(len(labels)).float().view(-1, 1, 1, 1), labels)
+
+
+def test_the_batch_is_balanced_and_fixed_by_its_seed() -> None:
+    split = labelled([20] * 10)
+    drawn = balanced_batch(split)
+    assert len(drawn) == 32
+    assert torch.bincount(drawn.labels).tolist() == [4, 4] + [3] * 8
+    assert drawn.images.unique().numel() == 32
+    assert torch.equal(split.labels[drawn.images.flatten().long()], drawn.labels)
+    assert torch.equal(balanced_batch(split).images, drawn.images)
+    assert not torch.equal(balanced_batch(split, seed=1).images, drawn.images)
+
+
+def test_a_class_with_too_few_images_is_named() -> None:
+    with pytest.raises(ValueError, match="7 images of 3 classes take up to 3 of each; the rarest has 2"):
+        balanced_batch(labelled([9, 2, 9]), n=7)
+
+
+def test_equal_functions_score_alike() -> None:
+    for one, two in ((parse("q @ (k.T @ v)"), parse("(q @ k.T) @ v")), (parse("-(-v)"), parse("v"))):
+        first, second = (score(small_model(graph.text), SHAPE, batch=batch()) for graph in (one, two))
+        assert [a.value for a in first] == pytest.approx([b.value for b in second], rel=1e-9)
