@@ -15,7 +15,8 @@ from attnbench.space.sample import draw_genotype
 from attnbench.space.typed import TypedSampler
 from attnbench.space.upstream import BINARY_NAMES, UNARY_NAMES
 
-# Logarithms, reciprocals and sums by other epsilons, exp without a ceiling; statistics over the batch; the cosine of an operand with itself.
+# Logarithms, reciprocals and sums by other epsilons, exp without a ceiling; statistics over the batch; the cosine of an
+# operand with itself.
 DIFFERENT_UNARY, DIFFERENT_BINARY = {3, 4, 6, 8, 11, 13, 21, 27}, {1, 4}
 
 
