@@ -86,7 +86,9 @@ def rewrite_product(factors: Sequence[Form]) -> Form:
         elif not is_one(factor):
             flat.append(factor)
     if any(f.op in ("sign", "abs") for f in flat):
-        _pair_signs(flat)
+        flat = _pair_signs(flat)
+        neg ^= sum([f.neg for f in flat]) % 2 == 1
+        flat = [unsigned(f) for f in flat]
     if not flat:
         return signed(ONES[shape], neg, power)
     if len(flat) == 1:
@@ -99,26 +101,38 @@ def rewrite_product(factors: Sequence[Form]) -> Form:
     return signed(result, neg, power)
 
 
-def _pair_signs(flat: list[Form]) -> None:
-    """x sign(x) = |x|, |x| sign(x) = x and |x| |x| = x x, in place."""
-    for factor in [f for f in flat if f.op in ("sign", "abs")]:
-        inner = factor.args[0]
-        if inner.body is not None or all(f is not factor for f in flat):
-            continue
-        wanted = (factor.text,) if factor.op == "abs" else (inner.text, f"abs({inner.text})")
-        twin = next((f for f in flat if f is not factor and f.text in wanted), None)
-        if twin is None:
-            continue
-        _remove(flat, factor)
-        _remove(flat, twin)
-        if factor.op == "abs":
-            flat += [inner, inner]
+def _pair_signs(flat: list[Form]) -> list[Form]:
+    """x sign(x) = |x|, |x| sign(x) = x and |x| |x| = x x: each x has a number of sizes and a number of signs.
+
+    An even number of signs is 1 only where something else is 0 with x.
+    """
+    counted = [(_base(f), f) for f in flat]
+    bases = {base.text: base for base, f in counted if base is not f}
+    rest = [f for base, f in counted if base.text not in bases]
+    for text in sorted(bases):
+        x = bases[text]
+        powers = [_sizes_and_signs(base, f) for base, f in counted if base.text == text]
+        sizes, signs = map(sum, zip(*powers, strict=True))
+        if not sizes:
+            rest.append(rewrite("sign", None, x if signs % 2 else rewrite("abs", None, x)))
+        elif sizes % 2 == signs % 2:
+            rest += [x] * sizes
         else:
-            flat.append(inner if twin.op == "abs" and inner.op != "abs" else rewrite("abs", None, inner))
+            rest += [x] * (sizes - 1) + [rewrite("abs", None, x)]
+    return rest
 
 
-def _remove(flat: list[Form], form: Form) -> None:
-    del flat[next(i for i, f in enumerate(flat) if f is form)]
+def _sizes_and_signs(base: Form, form: Form) -> tuple[int, int]:
+    if form.op == "sign":
+        return 0, 1 if base is form.args[0] else 2
+    return 1, int(base is form)
+
+
+def _base(form: Form) -> Form:
+    """x for |x|, sign(x) and sign(|x|); others are their own."""
+    if form.op == "sign" and form.args[0].op == "abs":
+        return form.args[0].args[0]
+    return form.args[0] if form.op in ("sign", "abs") else form
 
 
 def stretch(x: Form, shape: str) -> Form:
