@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import takewhile
 
 import torch
@@ -45,14 +46,14 @@ def check_dynamic(graph: Graph, functions: Functions = OPERATORS, *, first_only:
     first reason ends it.
     """
     steps = program(best_order(graph.root))
-    x = random_inputs(3).requires_grad_()
+    x = random_inputs(3).clone().requires_grad_()
     values = run(steps, functions, *x)
     reasons: list[Reason] = []
     for check in (
         lambda: _varies(steps, values),
         lambda: _gradients(steps, functions, x, values),
-        lambda: _mixes(steps, functions, x),
-        lambda: _batch(steps, functions, x.detach(), values),
+        lambda: _mixes(steps, functions, x, values),
+        lambda: _batch(steps, functions, values),
         lambda: _finite(steps, functions),
         lambda: _bf16(steps, functions),
         lambda: _many_tokens(steps, functions),
@@ -79,12 +80,33 @@ def run(steps: Sequence[Step], functions: Functions, q: Tensor, k: Tensor, v: Te
     return values
 
 
-def random_inputs(seed: int, batch: int = BATCH, heads: int = HEADS, tokens: int = TOKENS) -> Tensor:
-    """Stacked q, k, v of standard normal entries in float64, token 1 all zeros."""
+@cache
+def random_inputs(
+    seed: int, batch: int = BATCH, heads: int = HEADS, tokens: int = TOKENS, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """Stacked q, k, v of standard normal entries, token 1 all zeros. Drawn once; not to be changed."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(3, batch, heads, tokens, WIDTH, generator=generator, dtype=torch.float64)
     x[..., 1, :] = 0
-    return x
+    return x.to(dtype)
+
+
+@cache
+def _scaled_inputs() -> Tensor:
+    """Inputs in float32 of which every sample has another scale."""
+    return random_inputs(9, len(SCALES), dtype=torch.float32) * torch.tensor(SCALES).view(-1, 1, 1, 1)
+
+
+@cache
+def _other_batch() -> Tensor:
+    """Two samples: the first as in the inputs that the checks begin with, the second another."""
+    return torch.cat((random_inputs(3)[:, :1], random_inputs(8)[:, 1:2]), 1)
+
+
+@cache
+def _weights() -> Tensor:
+    """Weights of the outputs, so that no gradient cancels by symmetry."""
+    return random_inputs(5)[0] + random_inputs(4)[1].abs()
 
 
 def expression(steps: Sequence[Step], number: int) -> str:
@@ -113,10 +135,10 @@ def _gradients(steps: Sequence[Step], functions: Functions, x: Tensor, values: S
         return unusable
     if not values[-1].requires_grad:
         return [Reason("gradients", "no input gets a gradient", expression(steps, end))]
-    weights = torch.randn(values[-1].shape, generator=torch.Generator().manual_seed(5), dtype=x.dtype)
+    weights = _weights()
     (gradient,) = torch.autograd.grad((values[-1] * weights).sum(), x, retain_graph=True)
     enough = NOTHING * _size(values[-1])
-    if torch.isfinite(gradient).all() and all(_size(g) > enough for g in gradient):
+    if all(math.isfinite(size) and size > enough for size in gradient.abs().amax((1, 2, 3, 4)).tolist()):
         return []
     # Something is wrong: once more, with the gradient of every step.
     values = run(steps, functions, *x)
@@ -149,25 +171,34 @@ def _where_cut(steps: Sequence[Step], number: int, sizes: Sequence[float], enoug
     return alive[0] if alive else number
 
 
-def _mixes(steps: Sequence[Step], functions: Functions, x: Tensor) -> list[Reason]:
+def _mixes(steps: Sequence[Step], functions: Functions, x: Tensor, values: Sequence[Tensor]) -> list[Reason]:
     """A token's output depends on another token's k or v otherwise than through statistics and denominators."""
-    out = run(steps, {**functions, **DETACHED}, *x)[-1]
+    out = values[-1]
+    if any(_normalises_tokens(step, steps) for step in steps):
+        out = run(steps, {**functions, **DETACHED}, *x)[-1]
     if out.requires_grad:
-        (gradient,) = torch.autograd.grad(out[..., 0, :].abs().sum(), x)
+        (gradient,) = torch.autograd.grad((out * _weights())[..., 0, :].sum(), x)
         others = gradient[1:, ..., 2:, :]
         if _size(others) > NOTHING * max(_size(out), _size(gradient)):
             return []
     return [Reason("mixes", "no other token's k or v reaches a token", expression(steps, len(steps) - 1))]
 
 
-def _batch(steps: Sequence[Step], functions: Functions, x: Tensor, values: Sequence[Tensor]) -> list[Reason]:
+def _normalises_tokens(step: Step, steps: Sequence[Step]) -> bool:
+    """Whether a step takes a statistic or a denominator over tokens."""
+    if step.op not in DETACHED:
+        return False
+    shape = steps[step.args[0]].shape
+    return "N" in (shape if step.axis is None else shape[step.axis])
+
+
+def _batch(steps: Sequence[Step], functions: Functions, values: Sequence[Tensor]) -> list[Reason]:
     """A sample's output is the same whatever the other samples are, and without them."""
-    others = random_inputs(8)
     with torch.no_grad():
-        both = run(steps, functions, *torch.cat((x[:, :1], others[:, 1:2]), 1))
+        both = run(steps, functions, *_other_batch())
         if _differ(values[-1][:1], both[-1][:1]) <= NOTHING:
             return []
-        replaced = run(steps, functions, *torch.cat((x[:, :1], others[:, 1:]), 1))
+        replaced = run(steps, functions, *torch.cat((random_inputs(3)[:, :1], random_inputs(8)[:, 1:]), 1))
     number = next(i for i, value in enumerate(values) if not _differ(value[:1], both[i][:1]) <= NOTHING)
     content = not _differ(values[number][:1], replaced[number][:1]) <= NOTHING
     what = "when the other samples change" if content else "with the number of samples"
@@ -176,34 +207,35 @@ def _batch(steps: Sequence[Step], functions: Functions, x: Tensor, values: Seque
 
 def _finite(steps: Sequence[Step], functions: Functions) -> list[Reason]:
     """Output and gradients are finite in float32 at several scales of the inputs, one a sample."""
-    scales = torch.tensor(SCALES).view(-1, 1, 1, 1)
-    x = (random_inputs(9, len(SCALES)).float() * scales).requires_grad_()
+    x = _scaled_inputs().clone().requires_grad_()
     values = run(steps, functions, *x)
-    finite = [bool(torch.isfinite(sample).all()) for sample in values[-1]]
-    if not all(finite):
-        scale = SCALES[finite.index(False)]
-        return _first_non_finite(steps, values, "finite", f"not finite at inputs of scale {scale:g}")
+    if not torch.isfinite(values[-1]).all():
+        message = f"not finite at inputs of scale {_first_scale(values[-1])}"
+        return _first_non_finite(steps, values, "finite", message)
     if values[-1].requires_grad:
         (gradient,) = torch.autograd.grad(values[-1].sum(), x)
-        finite = [bool(torch.isfinite(sample).all()) for sample in gradient.transpose(0, 1)]
-        if not all(finite):
-            scale = SCALES[finite.index(False)]
-            what = f"the gradient is not finite at inputs of scale {scale:g}"
-            return [Reason("finite", what, expression(steps, len(steps) - 1))]
+        if not torch.isfinite(gradient).all():
+            message = f"the gradient is not finite at inputs of scale {_first_scale(gradient.transpose(0, 1))}"
+            return [Reason("finite", message, expression(steps, len(steps) - 1))]
     return []
+
+
+def _first_scale(samples: Tensor) -> str:
+    return next(f"{s:g}" for s, x in zip(SCALES, samples, strict=True) if not torch.isfinite(x).all())
 
 
 def _bf16(steps: Sequence[Step], functions: Functions) -> list[Reason]:
     """The output is finite in bfloat16."""
     with torch.no_grad():
-        values = run(steps, functions, *random_inputs(10).bfloat16())
+        values = run(steps, functions, *random_inputs(10, batch=1, heads=1, dtype=torch.bfloat16))
     return _first_non_finite(steps, values, "bf16", "not finite in bfloat16")
 
 
 def _many_tokens(steps: Sequence[Step], functions: Functions) -> list[Reason]:
     """The output is finite with 3,136 tokens."""
+    x = random_inputs(11, batch=1, heads=1, tokens=MANY_TOKENS, dtype=torch.float32)
     with torch.no_grad():
-        values = run(steps, functions, *random_inputs(11, batch=1, heads=1, tokens=MANY_TOKENS).float())
+        values = run(steps, functions, *x)
     return _first_non_finite(steps, values, "tokens", f"not finite with {MANY_TOKENS} tokens")
 
 

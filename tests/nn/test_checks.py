@@ -11,7 +11,7 @@ from attnbench.nn.operators import FUNCTIONS, compile_graph
 from attnbench.space.check import check
 from attnbench.space.cost import best_order
 from attnbench.space.graph import program
-from attnbench.space.grid import cell_graph, cells
+from attnbench.space.grid import cell_graph, cell_key, cells
 from attnbench.space.named import NAMED, named_graphs
 from attnbench.space.operators import OPERATORS as REGISTRY
 from attnbench.space.parse import parse
@@ -181,3 +181,9 @@ def test_promising_is_necessary_for_passing():
         if check(graph).ok and check_dynamic(graph, first_only=True).ok:
             assert sampler.possible(genotype)
             sound += 1
+
+
+@pytest.mark.slow
+def test_the_whole_grid_passes():
+    graphs = {cell_key(cell): cell_graph(cell) for cell in cells()}
+    assert [graph.text for graph in graphs.values() if not (check(graph).ok and check_dynamic(graph).ok)] == []
