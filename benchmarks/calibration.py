@@ -1,21 +1,28 @@
 """Is a backbone fit to be frozen? 24 graphs x 3 seeds on it: range, seed noise, signal to noise, controls.
 
-    python benchmarks/calibration.py --backbone deit --workers 2 --out calibration-deit.md
+    python benchmarks/calibration.py --backbone deit --workers 2 --out data/calibration-deit.md
 
-A backbone is fit when SNR >= 2 and the controls lie at least 5 seed sd under softmax.
+Runs that lie in the data directory are used, the others are trained there. A backbone that is not frozen wants a
+directory of its own: --data build/calibration. It is fit when SNR >= 2 and the controls lie at least 5 seed sd under
+softmax.
 """
 
+from __future__ import annotations
+
 import argparse
-import os
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
-from rich.progress import track
+from attnbench.dataset.files import MANIFEST, read_manifest, read_table
+from attnbench.nn.frozen import run_hash
+from attnbench.space.parse import parse
+from builders.campaign import TrainingRun, missing, rows_present
+from builders.shards import DATA, only_builder, read_shards
+from builders.train import arguments, run_campaign
 
+PROTOCOL = "fmnist-micro"
 CONTROLS = {"identity": "v", "convolution only": "zeros(v)"}
 
 # Token-mixing variants: published forms, then cells of the closed grid, three or four a family.
@@ -46,42 +53,38 @@ MIXERS = {
 GRAPHS = CONTROLS | MIXERS
 
 
-def one_run(job: tuple[str, int, str]):
-    """(name, seed, backbone) to the run's outcome, on one thread."""
-    name, seed, backbone = job
-    import torch
-
-    from attnbench.nn.data import load_splits
-    from attnbench.nn.operators import compile_graph
-    from attnbench.nn.protocol import protocol
-    from attnbench.nn.train import train_run
-    from attnbench.space.parse import parse
-
-    torch.set_num_threads(1)
-    recipe = protocol("fmnist-micro")
-    start = time.process_time()
-    run = train_run(compile_graph(parse(GRAPHS[name])), backbone, recipe, seed, load_splits(recipe))
-    return name, seed, run, time.process_time() - start
+Row = dict[str, Any]
 
 
-def value(run) -> float:
-    """Validation top-1, a diverged run as chance."""
-    return 10.0 if run.val_top1_percent is None else run.val_top1_percent
+def stored_rows(data: Path, backbone: str, seeds: list[int]) -> dict[str, list[Row]]:
+    """Rows of each graph by name, by seed, out of the release and the fresh shards."""
+    rows = read_shards(data, "runs").to_pylist()
+    if (data / MANIFEST).is_file():
+        rows += read_table(data, "runs", read_manifest(data)).to_pylist()
+    protocol_hash = run_hash(PROTOCOL, backbone)
+    found = {
+        (row["key"], row["seed"]): row
+        for row in rows
+        if row["backbone"] == backbone and row["protocol_hash"] == protocol_hash
+    }
+    return {name: [found[parse(text).key, seed] for seed in seeds] for name, text in GRAPHS.items()}
 
 
-def summary(results: list, seeds: list[int]) -> str:
-    """Markdown: the verdict, then one row a graph. `results` are the tuples of `one_run`."""
-    runs = {name: [run for n, _, run, _ in sorted(results, key=lambda r: r[1]) if n == name] for name in GRAPHS}
-    finished = [name for name in MIXERS if all(run.status == "ok" for run in runs[name])]
-    means = {name: mean(map(value, runs[name])) for name in GRAPHS}
-    seed_sd = mean(stdev(map(value, runs[name])) for name in finished)
+def value(row: Row) -> float:
+    """Validation top-1 in percent, a diverged run as chance."""
+    return 10.0 if row["val_top1_percent"] is None else row["val_top1_percent"]
+
+
+def summary(rows: dict[str, list[Row]], seeds: list[int]) -> str:
+    """Markdown: the verdict, then one row a graph."""
+    finished = [name for name in MIXERS if all(row["status"] == "ok" for row in rows[name])]
+    means = {name: mean(map(value, rows[name])) for name in GRAPHS}
+    seed_sd = mean(stdev(map(value, rows[name])) for name in finished)
     between = stdev(means[name] for name in finished)
-    cpu = sorted(seconds for _, _, run, seconds in results if run.status == "ok")
     lines = [
         f"- {len(GRAPHS)} graphs, seeds {', '.join(map(str, seeds))}; {len(finished)} mixing variants with all runs ok",
         f"- range of mixing variants: {min(means[n] for n in finished):.2f} to {max(means[n] for n in finished):.2f} %",
         f"- mean seed sd: {seed_sd:.3f}; sd between variants: {between:.3f}; **SNR {between / seed_sd:.2f}**",
-        f"- core-seconds a finished run: median {cpu[len(cpu) // 2]:.1f}, largest {cpu[-1]:.1f}",
     ]
     for name in CONTROLS:
         distance = (means["softmax"] - means[name]) / seed_sd
@@ -89,40 +92,45 @@ def summary(results: list, seeds: list[int]) -> str:
     lines += [
         "",
         "| graph | formula | val top-1 % | sd | val loss | test top-1 % | status |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---:|---:|---:|---:|---|",
     ]
-    for name in sorted(GRAPHS, key=means.get, reverse=True):
-        losses, tests = ([x for x in column if x is not None] for column in columns(runs[name]))
+    for name in sorted(GRAPHS, key=lambda name: -means[name]):
         lines.append(
-            f"| {name} | `{GRAPHS[name]}` | {means[name]:.2f} | {stdev(map(value, runs[name])):.2f} "
-            f"| {mean(losses) if losses else float('nan'):.4f} | {mean(tests) if tests else float('nan'):.2f} "
-            f"| {', '.join(sorted({run.status for run in runs[name]}))} |"
+            f"| {name} | `{GRAPHS[name]}` | {means[name]:.2f} | {stdev(map(value, rows[name])):.2f} "
+            f"| {_mean_of(rows[name], 'val_loss', 4)} | {_mean_of(rows[name], 'test_top1_percent', 2)} "
+            f"| {', '.join(sorted({row['status'] for row in rows[name]}))} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def columns(runs: list) -> tuple[list, list]:
-    return [run.val_loss for run in runs], [run.test_top1_percent for run in runs]
+def _mean_of(rows: list[Row], column: str, digits: int) -> str:
+    values = [row[column] for row in rows if row[column] is not None]
+    return f"{mean(values):.{digits}f}" if values else ""
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backbone", default="deit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--data", type=Path, default=DATA, help="where rows are looked up and written")
     parser.add_argument("--out", type=Path, help="write the table here, too")
     args = parser.parse_args()
     if len(args.seeds) < 2:
         sys.exit("seed noise needs at least two seeds")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    jobs = [(name, seed, args.backbone) for seed in args.seeds for name in GRAPHS]
-    with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
-        results = list(track(pool.map(one_run, jobs), f"{args.backbone}: runs", total=len(jobs)))
-    text = f"# Calibration of {args.backbone}\n\n" + summary(results, args.seeds)
+    wanted = [TrainingRun(text, args.backbone, PROTOCOL, seed) for seed in args.seeds for text in GRAPHS.values()]
+    with only_builder(args.data):
+        todo = list(missing(wanted, rows_present(args.data), {args.backbone: run_hash(PROTOCOL, args.backbone)}))
+        if run_campaign(todo, arguments(["--workers", str(args.workers), "--data", str(args.data)])):
+            sys.exit("some runs failed; see above")
+    text = f"# Calibration of {args.backbone}\n\n" + summary(
+        stored_rows(args.data, args.backbone, args.seeds), args.seeds
+    )
     print(text)
     if args.out:
         args.out.write_text(text)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
