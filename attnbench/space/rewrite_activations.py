@@ -22,8 +22,11 @@ from attnbench.space.rewrite_sums import rewrite_product, rewrite_sum, stretch, 
 @rule(*[name for name, op in OPERATORS.items() if op.kind == "activation" and name != "neg"])
 def activation(op: str, axis: int | None, x: Form) -> Form:
     """Odd functions let a sign out, even ones lose it; the special rules see the rest."""
-    if x.op == "zeros" and op in KEEPS_ZERO:
-        return x
+    if x.op == "zeros":
+        if op in KEEPS_ZERO:
+            return x
+        if op not in ("exp", "elu1"):
+            return stretch(plain(op, None, ZEROS["11"]), x.shape)
     if x.neg:
         if op in EVEN:
             x = positive(x)
@@ -85,8 +88,8 @@ def _exp(op: str, x: Form) -> Form:
 def _sqrt(op: str, x: Form) -> Form:
     """sqrt takes the positive part itself."""
     if x.range < 0:
-        x = ZEROS[x.shape]
-    elif x.op == "relu":
+        return rewrite(op, None, ZEROS[x.shape])
+    if x.op == "relu":
         x = signed(x.args[0], False, x.power)
     return plain(op, None, x)
 

@@ -182,8 +182,10 @@ def _reduced(op: str, axis: int, x: Form) -> Form:
     shape = x.shape[0] + "1" if axis == -1 else "1" + x.shape[1]
     if x.op == "zeros":
         return ZEROS[shape]
-    if x.op == "layernorm" and x.axis == axis:
+    if x.axis == axis and x.op == "layernorm":
         return ZEROS[shape]
+    if x.axis == axis and x.op == "softmax" and op == "sum":
+        return ONES[shape]
     if x.op == "add":
         full = all(term.shape[axis] != "1" for term in x.args)
         if full or op == "mean":
