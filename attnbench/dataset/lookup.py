@@ -10,6 +10,7 @@ from typing import Any
 from attnbench.dataset.columns import Columns
 from attnbench.dataset.schema import CELLS
 from attnbench.errors import InvalidGraph, NotInBenchmark
+from attnbench.space.aliases import current_key
 from attnbench.space.graph import Graph
 
 _KEY = re.compile(r"(ag|sn)\d+-[0-9a-f]{32}")
@@ -68,7 +69,8 @@ class Lookup:
         if _KEYLIKE.match(text):
             if not _KEY.fullmatch(text):
                 raise InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
-            return None
+            key = current_key(text)
+            return key if key in self._architectures.rows_of("key") else None
         try:
             graph = _graph(text)
         except InvalidGraph as error:

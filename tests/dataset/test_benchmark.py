@@ -15,6 +15,7 @@ import attnbench
 from attnbench.dataset.benchmark import Benchmark
 from attnbench.dataset.files import write_release
 from attnbench.errors import AttnBenchError, InvalidGraph, NoSuchRun, NotInBenchmark
+from attnbench.space import aliases
 from attnbench.space.parse import parse
 from attnbench.space.published import PUBLISHED, Published
 from tests.dataset import tiny
@@ -159,6 +160,13 @@ def test_not_in_benchmark_names_the_nearest_rows_and_the_way_out(bench: Benchmar
         bench.query(ABSENT)
     assert raised.value.nearest[0] in (UNTRAINED, ELU)
     assert parse(ABSENT) not in bench
+
+
+def test_a_key_of_an_earlier_release_leads_to_its_row(bench: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = "ag1-" + "0" * 32
+    monkeypatch.setattr(aliases, "ALIASES", {old: parse(tiny.ELU).key})
+    assert bench.query(old) is bench.query(tiny.ELU)
+    assert old in bench
 
 
 def test_unknown_key(bench: Benchmark) -> None:
