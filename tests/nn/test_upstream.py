@@ -131,3 +131,32 @@ def test_what_we_refuse_upstream_does_not_make_sound():
         except InvalidGraph:
             refused += 1
             assert upstream_outcome(genotype)[0] != "sound", genotype
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row.name)
+def test_upstream_verdicts_as_measured(row):
+    """The published verdicts, on the sizes they were measured with: output, leaks, dead inputs, fewer keys."""
+    verdict = row.upstream_verdict
+    sizes = (4, 3, 50, 8)
+    x = torch.randn(3, *sizes, generator=torch.Generator().manual_seed(2), dtype=torch.float64).requires_grad_()
+    results = run_upstream(row.genotype, *x)
+    out = results[-1].detach()
+    shapes = {"(1, B, H, N, d)": (1, *sizes), "(B, H, N, d, 1)": (*sizes, 1)}
+    assert tuple(out.shape) == shapes.get(verdict.output, sizes)
+    assert all(result.numel() <= x[0].numel() for result in results)
+
+    others = torch.randn(x.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    others[:, 0] = x[:, 0].detach()
+    sample = 0 if out.shape[0] == sizes[0] else (0, 0)
+    changes = [run_upstream(row.genotype, *y)[-1] for y in (others, x[:, :1].detach())]
+    leaks = [float((y[sample] - out[sample]).abs().max() / out[sample].abs().max()) for y in changes]
+    if sample == 0:
+        # Random inputs give another number each time; which of them leak is the claim.
+        assert [leak > 1e-4 for leak in leaks] == [verdict.content_leak > 1e-4, verdict.size_leak > 1e-4]
+
+    weights = torch.linspace(0.5, 1.5, out.numel(), dtype=torch.float64).view(out.shape)
+    gradient = dict(
+        zip("QKV", torch.autograd.grad((results[-1] * weights).sum(), x)[0].abs().amax((1, 2, 3, 4)), strict=True)
+    )
+    dead = {name for name, size in gradient.items() if size < 1e-12}
+    assert dead == {name for name in "QKV" if name in verdict.dead.replace("K weak", "")}
