@@ -69,8 +69,8 @@ class Lookup:
         if _KEYLIKE.match(text):
             if not _KEY.fullmatch(text):
                 raise InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
-            key = current_key(text)
-            return key if key in self._architectures.rows_of("key") else None
+            current = current_key(text)
+            return current if current in self._architectures.rows_of("key") else None
         try:
             graph = _graph(text)
         except InvalidGraph as error:

@@ -28,6 +28,9 @@ PROTOCOL_CLASSES = {
     "imagenet-300e": 1000,
 }
 
+# Which end of a stored score promises a better network. The proxies' registry declares the same, but needs torch.
+PROXY_DIRECTIONS = {"dss": "higher", "snip": "higher", "naswot": "higher", "synflow": "higher"}
+
 
 @dataclass(frozen=True)
 class Column:

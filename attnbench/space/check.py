@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from attnbench.space.cost import FOLLOWED
 from attnbench.space.graph import Graph, Node
 from attnbench.space.operators import INPUTS
 from attnbench.space.printing import to_text
@@ -60,8 +61,9 @@ def check(graph: Graph) -> CheckReport:
 def scan(root: Node) -> tuple[Node | None, set[str]]:
     """The first (N, N) value that no order of products avoids, if any, and the inputs that are used.
 
-    A product of (N, N) inside a longer product is avoided by another order, since d and 1 lie between any two N; any
-    other (N, N) value has to be computed. `graph.complexity` says the same, at the price of the whole polynomial.
+    A product of (N, N) inside a longer product is avoided by another order, since d and 1 lie between any two N, also
+    where only signs, `scale` or `.T` stand between them; any other (N, N) value has to be computed. `graph.complexity`
+    says the same, at the price of the whole polynomial.
     """
     quadratic = None
     inputs: set[str] = set()
@@ -81,8 +83,9 @@ def scan(root: Node) -> tuple[Node | None, set[str]]:
                 continue
             seen.add(mark)
         product = node.op == "matmul"
-        if node.shape == "NN" and quadratic is None and not (product and in_product):
+        followed = in_product and node.op in FOLLOWED
+        if node.shape == "NN" and quadratic is None and not (in_product and (product or followed)):
             quadratic = node
         for arg in args:
-            stack.append((arg, product))
+            stack.append((arg, product or followed))
     return quadratic, inputs

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from attnbench.space.graph import Node, Step, build, program
 from attnbench.space.operators import INPUTS, Shape
 
 Degree = tuple[int, int]  # powers of N and of d
+Split: TypeAlias = "int | tuple[Split, Split]"  # a place in a chain of products, or the two parts multiplied last
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +109,57 @@ def token_order(root: Node) -> int:
 def best_order(root: Node) -> Node:
     """The expression with every chain of matrix products in its cheapest order, N large first, then d.
 
-    The same function to rounding: `(q @ k.T) @ v` becomes `q @ (k.T @ v)`, while `softmax(q @ k.T) @ v` stays.
+    The same function to rounding: `(q @ k.T) @ v` becomes `q @ (k.T @ v)`, while `softmax(q @ k.T) @ v` stays. Where
+    that leaves an (N, N) value, chains are also followed through `.T`, signs and `scale`: `scale(q @ k.T) @ v` is
+    `scale(q @ (k.T @ v))`.
     """
+    ordered = _ordered(root, follow=False)
+    if any(step.shape == "NN" for step in program(ordered)):
+        return _ordered(root, follow=True)
+    return ordered
+
+
+# Linear operators that a product can be taken through.
+FOLLOWED = ("T", "scale", "neg", "identity")
+
+
+def _ordered(root: Node, follow: bool) -> Node:
     if not root.args:
         return root
     if root.op != "matmul":
-        args = tuple([best_order(a) for a in root.args])
+        args = tuple([_ordered(a, follow) for a in root.args])
         return root if args == root.args else root._replace(args=args)
-    links = [best_order(link) for link in _chain(root)]
+    chain, outer = _chain(root, follow)
+    links = [_ordered(link, follow) for link in chain]
     if len(links) == 2:
-        return build("matmul", *links)
-    return _associate(links, split_points(tuple([link.shape for link in links])))
+        product = build("matmul", *links)
+    else:
+        product = _associate(links, split_points(tuple([link.shape for link in links])))
+    for op in outer:
+        product = build(op, product)
+    return product
 
 
-def _chain(node: Node) -> list[Node]:
-    """Operands of a chain of products, left to right."""
-    if node.op != "matmul":
-        return [node]
-    return _chain(node.args[0]) + _chain(node.args[1])
+def _chain(node: Node, follow: bool) -> tuple[list[Node], list[str]]:
+    """Operands of a chain of products, left to right, and the operators met on the way, to be applied to the whole."""
+    if node.op == "matmul":
+        left, outer = _chain(node.args[0], follow)
+        right, more = _chain(node.args[1], follow)
+        return left + right, outer + more
+    if not follow or node.op not in FOLLOWED:
+        return [node], []
+    links, outer = _chain(node.args[0], follow)
+    if len(links) == 1:
+        return [node], []
+    if node.op == "T":
+        return [build("T", link) for link in reversed(links)], outer
+    return links, [*outer, node.op]
 
 
 @lru_cache(maxsize=4096)
-def split_points(shapes: tuple[Shape, ...]) -> object:
+def split_points(shapes: tuple[Shape, ...]) -> Split:
     """Cheapest order of a chain of these shapes, as nested pairs of positions."""
-    best: dict[tuple[int, int], tuple[Polynomial, object]] = {(i, i + 1): (Polynomial(), i) for i in range(len(shapes))}
+    best: dict[tuple[int, int], tuple[Polynomial, Split]] = {(i, i + 1): (Polynomial(), i) for i in range(len(shapes))}
     for length in range(2, len(shapes) + 1):
         for i in range(len(shapes) - length + 1):
             j = i + length
@@ -143,8 +172,7 @@ def split_points(shapes: tuple[Shape, ...]) -> object:
     return best[0, len(shapes)][1]
 
 
-def _associate(links: list[Node], order: object) -> Node:
-    if isinstance(order, tuple):
-        return build("matmul", _associate(links, order[0]), _associate(links, order[1]))
-    assert isinstance(order, int)
-    return links[order]
+def _associate(links: list[Node], order: Split) -> Node:
+    if isinstance(order, int):
+        return links[order]
+    return build("matmul", _associate(links, order[0]), _associate(links, order[1]))

@@ -68,12 +68,27 @@ def test_order_of_a_chain_is_chosen_for_many_tokens() -> None:
     assert best_order(untouched) is untouched
 
 
+@pytest.mark.parametrize(
+    ("formula", "ordered"),
+    [
+        ("(q @ k.T / sqrt(d)) @ v", "scale(q @ (k.T @ v))"),
+        ("-(k @ q.T).T @ v", "-(q.T.T @ (k.T @ v))"),
+        ("scale(relu(q @ k.T)) @ v", "scale(relu(q @ k.T)) @ v"),
+        ("v @ scale((q.T @ k).T)", "v @ scale((q.T @ k).T)"),
+    ],
+)
+def test_chains_are_followed_through_linear_operators_where_n_by_n_is_at_stake(formula: str, ordered: str) -> None:
+    assert to_text(best_order(parse(formula).root)) == ordered
+
+
 def test_repeated_parts_are_counted_once() -> None:
     once, twice = parse("relu(q) @ (k.T @ v)"), parse("relu(q) @ (k.T @ v) + relu(q) @ (k.T @ v)")
     assert once.cost.macs == twice.cost.macs
 
 
-@pytest.mark.parametrize("formula", ["q", "softmax(q @ k.T) @ v", "q @ k.T @ v", "(q @ k.T) * (k @ q.T) @ v"])
+@pytest.mark.parametrize(
+    "formula", ["q", "softmax(q @ k.T) @ v", "q @ k.T @ v", "scale(-(k @ q.T).T) @ v", "(q @ k.T) * (k @ q.T) @ v"]
+)
 def test_token_order_is_that_of_the_polynomials(formula: str) -> None:
     root = parse(formula).root
     assert token_order(root) == cost_of(root).order
