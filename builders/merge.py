@@ -60,8 +60,9 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
 
 def next_version(version: str) -> str:
     """The data version after a patch: 0.1.0 becomes 0.1.1."""
-    major, minor, patch = version.split(".")
-    return f"{major}.{minor}.{int(patch) + 1}"
+    numbers = [int(part) for part in version.split("-")[0].split(".")]
+    major, minor, patch = (*numbers, 0, 0)[:3]
+    return f"{major}.{minor}.{patch + 1}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,85 @@
+"""A release takes in fresh rows once each, keeps the earliest, derives keys anew, and only then drops the shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnbench.dataset.files import read_manifest, read_table
+from attnbench.dataset.verify import verify
+from builders import merge
+from builders.shards import shard_paths, write_shard
+from tests.dataset import tiny
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tiny.write(tmp_path / "data")
+
+
+def fresh(text: str, seed: int, outcome: Any = 81.0, **changes: Any) -> dict[str, Any]:
+    row = tiny.run(text, seed, outcome, **changes)
+    return {name: value for name, value in row.items() if name != "key"}
+
+
+def runs(data: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    rows = read_table(data, "runs", read_manifest(data)).to_pylist()
+    return {(row["text"], row["seed"]): row for row in rows if row["backbone"] == "deit"}
+
+
+def test_fresh_rows_join_the_release_and_their_shards_go(data: Path) -> None:
+    before = runs(data)
+    write_shard(data, "runs", [fresh(tiny.ELU, 1), fresh(tiny.UNTRAINED, 0)])
+    assert merge.main(["--data", str(data), "--version", "0.2.0"]) == 0
+    after = runs(data)
+    assert set(after) == set(before) | {(tiny.ELU, 1), (tiny.UNTRAINED, 0)}
+    assert all(repr(after[name]) == repr(before[name]) for name in before)  # NaN is not equal to itself
+    assert shard_paths(data, "runs") == []
+    assert read_manifest(data).data_version == "0.2.0"
+    assert verify(data).ok
+
+
+def test_the_earliest_row_of_a_run_is_kept_whatever_its_spelling(data: Path) -> None:
+    respelled = tiny.ELU.replace("elu1(q)", "elu1(q.T).T")
+    write_shard(data, "runs", [fresh(respelled, 1, 70.0, finished_at="2026-11-30T12:00:00Z")])
+    write_shard(data, "runs", [fresh(tiny.ELU, 1, 71.0, finished_at="2026-11-30T11:00:00Z")])
+    write_shard(data, "runs", [fresh(tiny.ELU, 0, 1.0, finished_at="2020-01-01T00:00:00Z")])
+    merge.main(["--data", str(data)])
+    assert runs(data)[tiny.ELU, 1]["val_top1_percent"] == 71.0
+    assert runs(data)[tiny.ELU, 0]["val_top1_percent"] == 84.5  # a released row is never replaced
+    assert read_manifest(data).data_version == "0.0.1"
+
+
+def test_keys_follow_from_the_formulas() -> None:
+    rows = [{"text": tiny.ELU, "key": "ag1-" + "0" * 32}]
+    assert merge.rekeyed(rows)[0]["key"] == tiny.parse(tiny.ELU).key
+
+
+def test_a_row_of_an_unknown_architecture_stops_the_release(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_shard(data, "runs", [fresh("sigmoid(q) * v", 0)])
+    assert merge.main(["--data", str(data)]) == 1
+    assert (
+        "1 formulas of runs are not in the table `architectures`, such as 'sigmoid(q) * v'" in capsys.readouterr().err
+    )
+    assert len(shard_paths(data, "runs")) == 1
+    assert verify(data).ok
+
+
+def test_a_damaged_shard_stops_the_release_by_name(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_shard(data, "runs", [fresh(tiny.ELU, 1)])
+    path.write_bytes(path.read_bytes()[:-20])
+    assert merge.main(["--data", str(data)]) == 1
+    assert path.name in capsys.readouterr().err
+    assert verify(data).ok
+
+
+def test_without_a_release_there_is_nothing_to_merge_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert merge.main(["--data", str(tmp_path)]) == 1
+    assert "has no manifest.json: run `python -m builders enumerate` first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "after"), [("0.1.0", "0.1.1"), ("0.0-test", "0.0.1"), ("2", "2.0.1")])
+def test_next_version(version: str, after: str) -> None:
+    assert merge.next_version(version) == after
