@@ -11,7 +11,7 @@ help:
 	@echo "make demo-train  measure one graph live (installs torch)"
 	@echo "make test        the tests, under 8 minutes;  make test-all  also the slow ones"
 	@echo "make check       ruff, mypy, import-linter"
-	@echo "make readme      write the generated parts of README.md again"
+	@echo "make readme      write the generated parts of README.md and the notebook's outputs again"
 
 .venv-demo/.installed: setup.cfg pyproject.toml
 	@echo "Installing attnbench without torch into .venv-demo ..."
@@ -26,12 +26,16 @@ help:
 	@touch $@
 
 demo: .venv-demo/.installed
+	@echo; echo "1. What was measured of one formula?"
 	$(DEMO) query "softmax(q) @ (softmax(k, axis=-2).T @ v)"
+	@echo; echo "2. Which ten are best?"
 	$(DEMO) top
-	$(DEMO) search --budget 100 --seeds 10
+	@echo; echo "3. How well does a search do against random draws?"
+	$(DEMO) search --budget 100
+	@echo; echo "4. How well do zero-cost proxies rank?"
 	$(DEMO) tau
-	$(DEMO) sql "select status, count(*) as n from runs group by status order by n desc"
-	@echo 'To measure a graph that the table lacks: make demo-train'
+	@echo; echo "5. Not in the table? Train exactly that row, here (needs torch and Fashion-MNIST):"
+	@echo "    make demo-train        or: pip install 'attnbench[nn]'; attnbench measure \"$(KERNEL_LINEAR)\""
 
 demo-train: .venv/.installed
 	$(BIN)/attnbench measure "$(KERNEL_LINEAR)"
@@ -50,6 +54,7 @@ check: .venv/.installed
 
 readme: .venv/.installed
 	$(BIN)/python -m builders readme
+	$(BIN)/python -m builders notebook
 
 clean:
 	rm -rf .venv .venv-demo build dist *.egg-info

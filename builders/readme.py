@@ -38,6 +38,20 @@ CONTROLS = (
     "Trial 140",
 )
 
+# Stages at which a raw draw may end, in the order in which they are met, in the words of the table of yields.
+STAGES = {
+    "forward": "the program fails to run",
+    "shape": "shapes do not fit, or an operator has no sound meaning",
+    "linear": "quadratic in the number of tokens",
+    "finite": "the output is not finite",
+    "varies": "the output is constant",
+    "gradients": "a gradient is zero or not finite",
+    "mixes": "no token reaches another",
+    "batch": "a sample's output depends on the others",
+    "new": "the same function as an earlier draw",
+    "sound": "**sound**",
+}
+
 
 @cache
 def _load(data: Path) -> Any:
@@ -91,6 +105,92 @@ def controls(data: Path) -> str:
     return "\n".join(lines)
 
 
+def noise(data: Path) -> str:
+    """How far seeds lie apart, and from which difference on two graphs can be told apart."""
+    from attnbench.analysis.accuracy import seed_matrix
+    from attnbench.analysis.noise import seed_noise
+    from attnbench.analysis.proxies import populations
+
+    bench = _load(data)
+    matrix = seed_matrix(bench.table("runs"), backbone=BACKBONE)
+    of = populations(matrix, bench.table("architectures"))
+    found = seed_noise(matrix.loc[of["sound"]], n_resamples=0)
+    if found.seed_sd is None or found.variant_sd is None:
+        return f"Seed noise is unknown: {found.reason}."
+    # Of a difference of two means of k seeds the standard deviation is sd · sqrt(2 / k); twice that is some 95 %.
+    apart = {k: 2 * found.seed_sd * (2 / k) ** 0.5 for k in (1, 3)}
+    return (
+        f"Training a sound graph again with another seed moves its validation top-1 by {found.seed_sd:.2f} points "
+        f"(pooled standard deviation over the {found.n:,} sound graphs that have several seeds); the graphs' means lie "
+        f"{found.variant_sd:.2f} points apart (standard deviation). Two graphs with one seed each can be told apart "
+        f"only from a difference of about {apart[1]:.1f} points on, with three seeds each from about {apart[3]:.1f}. "
+        "The first places of any ranking here are therefore shared by many."
+    )
+
+
+def tau(data: Path) -> str:
+    """Kendall's tau of each proxy in the three populations, with its interval, n, and the ceiling."""
+    from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text, proxy_ranks_of
+
+    ranks = proxy_ranks_of(_load(data), backbone=BACKBONE)
+    lines = [
+        "| graphs | proxy | n | τ | τ given MACs | top tenth |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    ceilings = []
+    for population, rows in ranks.groupby("population", sort=False):
+        records = rows.to_dict("records")
+        for row in records:
+            if row["proxy"] == "params" and row["note"].startswith("kendall") and "constant" in row["note"]:
+                continue  # attention variants have no weights of their own: every graph has as many parameters
+            lines.append(
+                f"| {population} | {row['proxy']} | {row['n']:,} | {interval_text(row, 'tau')} "
+                f"| {interval_text(row, 'partial_tau')} | {interval_text(row, 'top_overlap')} |"
+            )
+        ceilings.append(f"- ceiling, {POPULATIONS[str(population)]}: {ceiling_text(records[0])}")
+    return "\n".join([*lines, "", *ceilings])
+
+
+def yields(data: Path) -> str:
+    """Where raw draws of the released sampler end, in percent, under each of the samplers that were counted."""
+    frame = _load(data).sql(
+        "select sampler, stage, sum(count) / max(n_drawn) as share, max(n_drawn) as n from rejections group by all"
+    )
+    samplers = sorted(frame["sampler"].unique(), reverse=True)
+    share = {(row.sampler, row.stage): row.share for row in frame.itertuples()}
+    n_drawn = max(frame["n"])
+    headings = [f"{sampler.removeprefix('released distribution, ')}, %" for sampler in samplers]
+    lines = [
+        f"| of {n_drawn:,} raw draws | " + " | ".join(headings) + " |",
+        "|---|" + "---:|" * len(samplers),
+    ]
+    for stage, meaning in STAGES.items():
+        if any((sampler, stage) in share for sampler in samplers):
+            cells = [f"{100 * share[s, stage]:.2f}" if (s, stage) in share else "" for s in samplers]
+            lines.append(f"| {meaning} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def calibration(data: Path) -> str:
+    """The verdict of the calibration, out of the page that `benchmarks/calibration.py` wrote."""
+    page = data / "calibration-deit.md"
+    if not page.is_file():
+        return "The page is not written yet: `python benchmarks/calibration.py --out data/calibration-deit.md`."
+    verdict = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    return "\n".join([*verdict, "", "Every graph's row: [data/calibration-deit.md](data/calibration-deit.md)."])
+
+
+def speed(data: Path) -> str:
+    """The page of measured speeds, where one was written."""
+    page = ROOT / "benchmarks" / "speed.md"
+    if not page.is_file():
+        return (
+            "No figures are published yet. `python benchmarks/query.py`, `search.py`, `rank.py`, `space.py` and "
+            "`train.py` measure them on your machine, beside the peers that are installed."
+        )
+    return page.read_text(encoding="utf-8").strip()
+
+
 def command(line: str) -> Callable[[Path], str]:
     """A section that shows one command and what it prints."""
 
@@ -98,7 +198,7 @@ def command(line: str) -> Callable[[Path], str]:
         from attnbench.cli import main
 
         out = io.StringIO()
-        plain = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
+        plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
         with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(out):
             code = main([*shlex.split(line), "--data", str(data)])
         if code:
@@ -116,7 +216,11 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "query": command('query "softmax(q) @ (softmax(k, axis=-2).T @ v)"'),
     "top": command("top -n 5"),
     "search": command("search --budget 100 --seeds 20"),
-    "tau": command("tau"),
+    "noise": noise,
+    "tau": tau,
+    "yields": yields,
+    "calibration": calibration,
+    "speed": speed,
     "sql": command(
         'sql "select graph_type, count(*) as n from architectures where is_named group by all order by all"'
     ),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnbench import cli
+from attnbench.dataset.schema import PROXY_DIRECTIONS
 from tests.dataset import tiny
 from tests.dataset.tiny import ABSENT, EFFICIENT, ELU, SOFTMAX, UNTRAINED
 
@@ -39,22 +40,27 @@ CASES = {
     "query by formula": Case(
         ["query", ELU],
         0,
-        r"kernel linear\nelu1\(q\) @ \(elu1\(k\)\.T @ v\)\nag1-\w+\n(?s:.*)top-1 84\.50 %, test 84\.00 %, 1 seed"
-        r", status ok\nparameters 27,000, .*step 13\.50 ms\nscores dss 3, snip 1\.5\n(?s:.*)50",
+        r"kernel linear\nelu1\(q\) @ \(elu1\(k\)\.T @ v\)\nag1-\w+\n\ndeit, fmnist-micro, 1 seed, status ok\n"
+        r"validation top-1 84\.50 %, test 84\.00 %\nparameters 27,000, multiply-adds 480,000, step 13\.50 ms\n"
+        r"scores dss 3, snip 1\.5\n\nseed .*\n.*\n +0  ok +50\.0 60\.0 84\.5 +84\.00 +14\.5",
         lambda a: a["val_top1_percent"] == 84.5 and a["runs"][0]["seed"] == 0 and a["proxies"]["dss"] == 3.0,
     ),
-    "query by name": Case(["query", "Softmax"], 0, r"81\.00 ± 1\.00 %, .*3 seeds", lambda a: a["n_seeds"] == 3),
-    "query one seed": Case(["query", SOFTMAX, "--seed", "2"], 0, r"82\.00 %, .*1 seed,", lambda a: a["n_seeds"] == 1),
+    "query by name": Case(
+        ["query", "Softmax"], 0, r"3 seeds, status ok\n.*81\.00 ± 1\.00 %", lambda a: a["n_seeds"] == 3
+    ),
+    "query one seed": Case(
+        ["query", SOFTMAX, "--seed", "2"], 0, r"1 seed, .*\n.*82\.00 %", lambda a: a["n_seeds"] == 1
+    ),
     "query another backbone": Case(
         ["query", ELU, "--backbone", "pvt"],
         0,
-        r"pvt, fmnist-micro: validation top-1 77\.00 %(?s:.*)parameters -, multiply-adds -, step -",
+        r"pvt, fmnist-micro, .*\nvalidation top-1 77\.00 %.*\nparameters -, multiply-adds -\n",
         lambda a: a["backbone"] == "pvt" and a["macs"] is None,
     ),
     "query diverged": Case(
         ["query", "Trial 105"],
         0,
-        "test - %, 2 seeds, status diverged(?s:.*)a diverged run counts as chance in validation",
+        "2 seeds, status diverged\n.*test - %\n(?s:.*)a diverged run counts as chance in validation",
         lambda a: a["status"] == "diverged" and a["runs"][1]["val_top1_percent"] == 10.0,
     ),
     "query no graph": Case(["query", "tanh(q)"], 1, r"attnbench query: unknown .*'tanh'", error("InvalidGraph")),
@@ -64,13 +70,13 @@ CASES = {
     "top": Case(
         ["top"],
         0,
-        r"(?s)validation on deit.*1 +84\.50 +84\.00 +1 +ok +480,000.*kernel linear: .*5 +12\.00 ± 0\.00 +- +2 +st",
+        r"(?s)top-1 on deit.*1 +84\.50 +84\.00 +1 +ok +480,000.*kernel linear: .*5 +12\.00 ± 0\.00 +- +2 +st",
         lambda a: [r["text"] for r in a][:2] == [ELU, EFFICIENT] and len(a) == 5,
     ),
     "top two": Case(["top", "-n", "2"], 0, r"2 +83\.00 ± 1\.00", lambda a: len(a) == 2),
     "top sound": Case(["top", "--sound"], 0, "Trial 105", lambda a: SOFTMAX not in [r["text"] for r in a]),
     "top seeds": Case(["top", "--min-seeds", "3", "--named"], 0, "softmax", lambda a: len(a) == 2),
-    "top of nothing": Case(["top", "--backbone", "cswin"], 0, "on cswin", lambda a: a == []),
+    "top of nothing": Case(["top", "--backbone", "cswin"], 0, "on cswin.*: no architecture", lambda a: a == []),
     "sql": Case(
         ["sql", "select seed, count(*) as n from runs group by seed order by seed"],
         0,
@@ -80,7 +86,16 @@ CASES = {
     "sql limit": Case(
         ["sql", "from runs", "--limit", "1"], 0, "11 more rows: --limit 12, or --json", lambda a: len(a) == 12
     ),
-    "sql null": Case(["sql", "select null as a"], 0, "a", lambda a: a == [{"a": None}]),
+    "sql null": Case(["sql", "select null as a"], 0, "a *\n.*\nnull", lambda a: a == [{"a": None}]),
+    "sql cells": Case(
+        ["sql", "select 0.1 + 0.2 as x, [1.5, null] as y, cast(null as double) as z"],
+        0,
+        r"0\.3  \[1\.5, null\] +null",
+        lambda a: a[0]["z"] is None,
+    ),
+    "sql one more": Case(
+        ["sql", "from range(3)", "--limit", "2"], 0, "\n1 more row: --limit 3,", lambda a: len(a) == 3
+    ),
     "sql drop": Case(
         ["sql", "drop table runs"], 1, "attnbench sql: expected one SELECT, got DROP", error("InvalidSQL")
     ),
@@ -88,32 +103,61 @@ CASES = {
     "tau": Case(
         ["tau", "--resamples", "0"],
         0,
-        r"all: tau with validation accuracy on deit; of one seed with another .*\n(?s:.*)given macs(?s:.*)"
-        r"dss +1 +- +- +- +- +left out: 4 score missing; n = 1; a ranking needs .* usable rows\s(?s:.*)sound: tau",
+        r"top-1 on deit, fmnist-micro\n\(no intervals\)\n\nall measured graphs\n(?s:.*)tau given macs(?s:.*)"
+        r"dss +1 +- +- +-\n(?s:.*)\ndss, naswot, snip: left out: 4 score missing\ndss, .*: n = 1; a ranking needs at least "
+        r"2 usable rows\n(?s:.*)\nceiling: unknown"
+        r"(?s:.*)sound graphs only(?s:.*)\ndss, .*: left out: 2 score missing\n",
         lambda a: {row["proxy"] for row in a} == {"dss", "naswot", "snip", "params", "macs"} and a[0]["tau"] is None,
     ),
     "tau of one proxy": Case(
-        ["tau", "--proxy", "snip", "--given", "params"], 0, "given params(?s:.*)snip", lambda a: len(a) == 3
+        ["tau", "--proxy", "snip", "--given", "params"],
+        0,
+        "95 % boot(?s:.*)given params(?s:.*)snip",
+        lambda a: len(a) == 3,
     ),
     "tau given nothing known": Case(
         ["tau", "--given", "joules"], 1, "attnbench tau: costs has no column 'joules'", error("ValueError")
     ),
+    "tau of no proxy": Case(
+        ["tau", "--proxy", "zico"],
+        1,
+        "attnbench tau: no score is called 'zico'; stored: dss, macs, naswot, params, snip",
+        error("ValueError"),
+    ),
+    "tau of nothing": Case(
+        ["tau", "--backbone", "cswin"],
+        1,
+        "no runs of .* on 'cswin'; stored: deit with fmnist-micro",
+        error("ValueError"),
+    ),
     "search": Case(
         ["search", "--seeds", "3", "--budget", "5"],
         0,
-        r"5 evaluations, on deit, seed 0 shown(?s:.*)random +1 +0\.00 \(0\.00 to 0\.00\) +84\.50 +84\.00 "
-        r"+elu1\(q\) @ \(elu1(?s:.*)regret is against 84\.50 %, best of 1 by shown seed \(0\): elu1",
+        r"3 searches each, 5 evaluations, on deit, seed 0 shown\n(?s:.*)random +1 +0\.00 \(0\.00 to 0\.00\) +84\.50 "
+        r"+84\.00\n(?s:.*)under 84\.50 %, the best of 1 measured functions .*\nby the shown seed, .* \(0\): elu1.*\n\n"
+        r"random picked most often \(3 of 3\): elu1\(q\)",
         lambda a: [row["searcher"] for row in a] == ["random", "evolution"] and a[0]["regret_percent"] == 0.0,
     ),
     "search in seconds": Case(
         ["search", "--searcher", "random", "--unit", "seconds", "--seeds", "1"],
         0,
-        r"1 searches each, 200 seconds(?s:.*)0\.00 +84\.50",
+        r"1 search each, 200 seconds(?s:.*)0\.00 +84\.50",
         lambda a: a[0]["regret_low"] is None,
     ),
     "search by no searcher": Case(["search", "--searcher", "luck"], 1, "no searcher 'luck'", error("ValueError")),
     "search of nothing": Case(["search", "--backbone", "cswin"], 1, "no runs of .* on 'cswin'", error("ValueError")),
-    "verify": Case(["verify"], 0, r"data 0\.0-test in .*\n(?s:.*)runs +12 +none", rows(runs=12)),
+    "verify": Case(["verify"], 0, r"data 0\.0-test in .*\n(?s:.*)runs +12 +none\n(?s:.*)all is well", rows(runs=12)),
+}
+
+
+NEEDS_SPACE = "select text, key, val_top1_percent from runs order by seed, key limit 2"
+LAYOUTS = {
+    "query": ["query", "softmax"],
+    "top": ["top"],
+    "tau": ["tau", "--resamples", "20"],
+    "search": ["search", "--seeds", "3"],
+    "sql": ["sql", NEEDS_SPACE],
+    "sql wide": ["sql", "from runs", "--limit", "2"],
 }
 
 
@@ -152,6 +196,91 @@ def test_answer_for_programs(case: Case, release: Path) -> None:
     assert code == case.code
     assert printed.count("\n") == 1
     assert case.json_holds(json.loads(printed))
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "120", ""])
+@pytest.mark.parametrize("argv", LAYOUTS.values(), ids=LAYOUTS)
+def test_numbers_and_names_are_whole_at_every_width(
+    argv: list[str], columns: str, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    whole = {
+        word for word in run(argv, release)[1].split() if re.fullmatch(r"[\w.,±-]*\d[\w.,-]*|snip|naswot|ok", word)
+    }
+    monkeypatch.setenv("COLUMNS", columns)
+    printed = run(argv, release)[1]
+    assert len(whole) > 3
+    assert whole <= set(printed.split())
+    assert not re.search(r"\d…", printed)
+
+
+def test_a_table_fits_the_terminal_by_shortening_texts_alone(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    argv = ["sql", NEEDS_SPACE]
+    printed = run(argv, release)[1].splitlines()
+    assert max(map(len, printed[:4])) <= 80
+    assert "…" in printed[2]
+    assert printed[-1].startswith("… texts cut to fit; a wider terminal, a pipe (| less -S) or --json shows them whole")
+    monkeypatch.delenv("COLUMNS")  # a pipe
+    assert "…" not in run(argv, release)[1]
+
+
+def test_rows_that_fit_no_terminal_become_blocks(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = run(LAYOUTS["sql wide"], release)[1]
+    assert re.search(r"^backbone +deit\nprotocol +fmnist-micro\nprotocol_hash +f00d$", printed, re.M)
+
+
+def test_a_terminal_is_asked_for_its_width(release: Path, root: Path) -> None:
+    pty = pytest.importorskip("pty")
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    argv = [sys.executable, "-m", "attnbench.cli", "sql", NEEDS_SPACE, "--data", str(release)]
+    subprocess.run(argv, cwd=root, stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    first = os.read(ours, 4096).decode().splitlines()[0]
+    os.close(ours)
+    assert len(re.sub(r"\x1b\[[\d;]*m", "", first)) <= 72
+
+
+def test_directions_of_stored_scores_are_those_of_the_registry() -> None:
+    registry = pytest.importorskip("attnbench.nn.proxies.registry")
+    assert {name: proxy.direction for name, proxy in registry.PROXIES.items()} == PROXY_DIRECTIONS
+
+
+def test_a_score_that_should_be_low_is_turned(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROXY_DIRECTIONS, "snip", "lower")
+    code, printed = run(["tau", "--resamples", "0"], release)
+    assert code == 0
+    assert "snip: lower is better" in printed
+
+
+def test_tau_loads_no_torch(root: Path) -> None:
+    code = (
+        "import sys; from attnbench.cli import main; main(['tau', '--resamples', '0']); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_figure_that_cannot_be_written_is_one_line(release: Path, tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "figure.png"
+    code, printed = run(["plot", "snip", str(file)], release)
+    assert code == 1
+    assert printed == f"attnbench plot: [Errno 2] No such file or directory: '{file}'\n"
+
+
+def test_an_interrupt_is_no_traceback(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attnbench.cli.lookup.load_bench", interrupted)
+    assert run(["top"], release) == (130, "stopped\n")
 
 
 def test_verify_of_damaged_tables_fails(tmp_path: Path) -> None:
@@ -261,7 +390,7 @@ def test_measure_of_what_cannot_be(argv, message: str, tmp_path: Path, monkeypat
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("argv", [[], ["quary", "v"], ["query"], ["top", "-n", "many"]])
+@pytest.mark.parametrize("argv", [[], ["quary", "v"], ["query"], ["top", "-n", "many"], ["search", "--seeds", "0"]])
 def test_wrong_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         cli.main(argv)

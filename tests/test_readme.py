@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import attnbench
 from builders import readme
 from tests.dataset import tiny
 
@@ -51,6 +52,61 @@ def test_sections_are_made_of_the_tables(tmp_path: Path) -> None:
     shown = readme.command("query softmax")(release)
     assert shown.startswith("```console\n$ attnbench query softmax\n")
     assert "81.00 ± 1.00 %" in shown
+
+
+def test_yields_count_every_stage_in_percent(tmp_path: Path) -> None:
+    release = tiny.write(tmp_path / "release")
+    assert readme.yields(release).splitlines() == [
+        "| of 100 raw draws | released, % |",
+        "|---|---:|",
+        "| shapes do not fit, or an operator has no sound meaning | 90.00 |",
+        "| **sound** | 10.00 |",
+    ]
+
+
+def test_every_stage_of_the_tables_is_in_the_yields(tables_dir: Path) -> None:
+    stages = set(attnbench.load(tables_dir).table("rejections")["stage"])
+    assert stages <= set(readme.STAGES)
+
+
+def test_noise_says_how_far_seeds_lie_apart(tmp_path: Path) -> None:
+    # Sound graphs with several seeds: 83 ± 1 over three, and 79 with chance for the run that diverged.
+    text = readme.noise(tiny.write(tmp_path / "release"))
+    pooled = ((2 * 1 + (79 - 10) ** 2 / 2) / 3) ** 0.5
+    assert f"by {pooled:.2f} points" in text
+    assert "over the 2 sound graphs" in text
+    assert f"about {2 * pooled * 2**0.5:.1f} points on" in text
+
+
+def test_noise_of_single_seeds_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny, "ROWS", [(*row[:3], row[3][:1]) for row in tiny.ROWS])
+    assert readme.noise(tiny.write(tmp_path / "release")).startswith("Seed noise is unknown: n = 0; ")
+
+
+def test_tau_names_population_n_and_ceiling(tmp_path: Path) -> None:
+    text = readme.tau(tiny.write(tmp_path / "release"))
+    assert "| all | snip | 1 | - | - | - |" in text
+    assert "- ceiling, the top quarter by accuracy: unknown; it takes graphs with several seeds" in text
+
+
+def test_calibration_quotes_the_page(tmp_path: Path) -> None:
+    assert "not written yet" in readme.calibration(tmp_path)
+    (tmp_path / "calibration-deit.md").write_text("# Calibration\n\n- SNR 3\n\n| graph |\n")
+    assert readme.calibration(tmp_path).splitlines()[:2] == ["- SNR 3", ""]
+
+
+def test_speed_is_the_measured_page_or_says_how_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert readme.speed(tmp_path).startswith("No figures are published yet.")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "speed.md").write_text("| query |\n")
+    assert readme.speed(tmp_path) == "| query |"
+
+
+def test_links_lead_to_files(root: Path) -> None:
+    targets = re.findall(r"\]\((?!#)([^)]+)\)", TEXT)
+    assert targets
+    assert [target for target in targets if not (root / target).exists()] == []
 
 
 def test_spread_of_none_one_and_some() -> None:

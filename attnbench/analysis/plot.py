@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attnbench.analysis.rank import Direction, kendall_tau
@@ -39,6 +39,23 @@ def plot_score(
     ax.set_title(f"{name}: {value}{interval}, n = {tau.n} of {tau.n_rows}", fontsize="medium")
     ax.set_xlabel(f"{name} ({direction} is better)")
     ax.set_ylabel(ylabel)
+    return ax
+
+
+def plot_curves(
+    curves: Mapping[str, Sequence[Sequence[float]]], *, ylabel: str = "validation top-1 (%)", ax: Axes | None = None
+) -> Axes:
+    """Learning curves over epochs: one colour per name, one line for each of its runs."""
+    ax = ax if ax is not None else _new_axes()
+    for i, (name, runs) in enumerate(curves.items()):
+        for n, curve in enumerate(runs):
+            label = name if n == 0 else None
+            ax.plot(range(1, len(curve) + 1), curve, color=_COLOURS[i % len(_COLOURS)], label=label, linewidth=1)
+    ax.set_xticks(range(1, 1 + max((len(curve) for runs in curves.values() for curve in runs), default=0)))
+    ax.set_xlabel("epoch")
+    ax.set_ylabel(ylabel)
+    if curves:
+        ax.legend(frameon=False, fontsize="small")
     return ax
 
 
@@ -85,7 +102,7 @@ def plot_proxy_ranks(ranks: pd.DataFrame, *, statistic: str = "tau", ax: Axes | 
     ax.invert_yaxis()
     ax.set_xlabel(f"{statistic.replace('_', ' ')} with accuracy (dashed: one seed against another)")
     if len(ranks):
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(groups))
     return ax
 
 

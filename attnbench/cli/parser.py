@@ -22,15 +22,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return args.run(args)
-    except (AttnBenchError, ValueError) as error:  # ValueError: an option that a function refuses, with its reason
+    except BrokenPipeError:  # `attnbench top | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (AttnBenchError, OSError, ValueError) as error:  # an option or a file that is refused, with its reason
         if args.json:
             print(json.dumps({"error": type(error).__name__, "message": str(error)}))
         else:
             print(f"attnbench {args.command}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `attnbench top | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,14 +64,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, help="one seed's run; default: the mean over all")
 
     command = add(top, backbone=True)
-    command.add_argument("-n", type=int, default=10, help="how many; default: 10")
+    command.add_argument("-n", type=_positive, default=10, help="how many; default: 10")
     command.add_argument("--sound", action="store_true", help="only graphs that pass every check (linear, …)")
     command.add_argument("--named", action="store_true", help="only published formulas and controls")
     command.add_argument("--min-seeds", type=int, default=1, help="only with at least so many runs; default: 1")
 
     command = add(sql)
     command.add_argument("statement", help="a SELECT; the tables are listed by `attnbench sql 'show tables'`")
-    command.add_argument("--limit", type=int, default=50, help="rows shown; default: 50")
+    command.add_argument("--limit", type=_positive, default=50, help="rows shown; default: 50")
 
     command = add(measure, data=False, backbone=True)
     command.add_argument("formula", help="over q, k and v")
@@ -98,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _positive(given: str) -> int:
+    if not given.isdigit() or not int(given):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a whole number from 1")
+    return int(given)
+
+
 def _ranking_options(command: Any) -> None:
     command.add_argument("--proxy", action="append", help="only this one; repeat for several; default: all but parts")
     command.add_argument("--given", default="macs", help="cost that the partial tau holds fixed; default: macs")
@@ -109,7 +118,7 @@ def _search_options(command: Any) -> None:
     command.add_argument("--searcher", nargs="+", default=["random", "evolution"], help="default: random evolution")
     command.add_argument("--budget", type=float, default=200, help="of one search; default: 200")
     command.add_argument("--unit", choices=("evaluations", "seconds"), default="evaluations", help="of the budget")
-    command.add_argument("--seeds", type=int, default=20, help="how many searches each; default: 20")
+    command.add_argument("--seeds", type=_positive, default=20, help="how many searches each; default: 20")
     command.add_argument("--shown-seed", type=int, default=0, help="training seed that searchers see; default: 0")
     command.add_argument(
         "--repeat-price", type=float, default=0.0, help="share of the price of asking again; default: 0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from attnbench.cli.show import count, new_table, show, show_json
+from attnbench.cli.show import count, number, plural, show, show_json, show_table
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -19,11 +19,13 @@ def verify(args: argparse.Namespace) -> int:
         head = {"directory": report.directory, "data_version": report.data_version, "ok": report.ok}
         show_json({**head, "rows": dict(report.rows), "problems": problems})
         return 0 if report.ok else 1
-    table = new_table(f"data {report.data_version} in {report.directory}", ("table", ("rows", ">"), "problems"))
+    rows = []
     for name in dict.fromkeys([*report.rows, *(p.table for p in report.problems)]):
-        found = [f"{p.rule}: {p.message}" for p in report.problems if p.table == name]
-        table.add_row(name, count(report.rows.get(name)), "\n".join(found) or "none")
-    show(table)
+        n_problems = sum(p.table == name for p in report.problems)
+        rows.append((name, count(report.rows.get(name)), "none" if not n_problems else count(n_problems)))
+    show_table(f"data {report.data_version} in {report.directory}", ("table", number("rows"), number("problems")), rows)
+    show(*(f"{p.table}, {p.rule}: {p.message}" for p in report.problems))
+    show("all is well" if report.ok else plural(len(report.problems), "problem"))
     return 0 if report.ok else 1
 
 

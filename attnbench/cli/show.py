@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from attnbench.dataset.benchmark import Benchmark
     from attnbench.dataset.records import Result
+
+# Between two columns, and what a shortened text keeps at least: less says nothing.
+_GAP = 2
+_LEAST_TEXT = 12
+SHORTENED = "… texts cut to fit; a wider terminal, a pipe (| less -S) or --json shows them whole"
+
+
+class Column(NamedTuple):
+    """A column of a printed table. Numbers and words stay whole; texts, such as formulas, may be shortened with …"""
+
+    heading: str
+    kind: str = "word"
+
+
+def number(heading: str) -> Column:
+    return Column(heading, "number")
+
+
+def text(heading: str) -> Column:
+    return Column(heading, "text")
 
 
 def load_bench(args: argparse.Namespace) -> Benchmark:
@@ -26,25 +49,31 @@ def show_json(value: Any) -> int:
     return 0
 
 
-def show(*parts: Any) -> None:
-    from rich.console import Console
-
-    # No markup: formulas hold brackets. No highlighting: numbers in formulas are no results.
-    console = Console(markup=False, highlight=False)
-    for part in parts:
-        console.print(part, soft_wrap=isinstance(part, str))  # a formula must stay on one line to be copied
+def show(*lines: str) -> None:
+    for line in lines:
+        print(line)  # never wrapped: a formula must stay on one line to be copied
 
 
-def new_table(title: str, columns: Sequence[str | tuple[str, str]]) -> Table:
-    """An empty table; a column is its heading, or heading and ">" for numbers."""
-    from rich import box
-    from rich.table import Table
+def show_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[str]]) -> None:
+    """Prints a table no wider than the terminal, where that can be without cutting numbers or words.
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        heading, align = column if isinstance(column, tuple) else ("", ">") if column == ">" else (column, "")
-        table.add_column(heading, justify="right" if align == ">" else "left", no_wrap=align == ">", overflow="fold")
-    return table
+    Output that goes to a file or pipe has no width: every row is one line, with nothing left out. Where even shortened
+    texts do not fit, every row becomes a block of lines, one a column.
+    """
+    kept = [column if isinstance(column, Column) else Column(column) for column in columns]
+    # One line a cell, whatever it holds.
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip([column.heading for column in kept], *cells, strict=True)]
+    limit = _line_width()
+    fitted = widths if limit is None else _fit(widths, [column.kind == "text" for column in kept], limit)
+    if title:
+        _print(title, width=max(len(title), 1), style="bold")
+    if fitted is None:
+        return _show_blocks([column.heading for column in kept], cells)
+    short = [[_shorten(cell, width) for cell, width in zip(row, fitted, strict=True)] for row in cells]
+    _print(_table(kept, fitted, short), width=sum(fitted) + _GAP * len(fitted) + 2)
+    if short != cells:
+        show(SHORTENED)
 
 
 def with_spread(result: Result) -> str:
@@ -58,3 +87,60 @@ def percent(value: float | None) -> str:
 
 def count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
+
+
+def plural(n: int, noun: str, ending: str = "s") -> str:
+    return f"{n:,} {noun}" + ending * (n != 1)
+
+
+def _line_width() -> int | None:
+    """Characters that a line may take: $COLUMNS, else the terminal's; None where the output is a file or a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _fit(widths: list[int], is_text: list[bool], limit: int) -> list[int] | None:
+    """Widths that fill a line of `limit`, all taken from the widest texts; None where it cannot be."""
+    fitted = list(widths)
+    over = sum(widths) + _GAP * (len(widths) - 1) + 1 - limit
+    while over > 0:
+        open_to_it = [i for i, width in enumerate(fitted) if is_text[i] and width > _LEAST_TEXT]
+        if not open_to_it:
+            return None
+        widest = max(open_to_it, key=lambda i: fitted[i])
+        fitted[widest] -= 1
+        over -= 1
+    return fitted
+
+
+def _shorten(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - 1].rstrip() + "…"
+
+
+def _table(columns: Sequence[Column], widths: Sequence[int], rows: Iterable[Sequence[str]]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        align: Any = "right" if column.kind == "number" else "left"
+        # The width is given, so that rich has nothing to squeeze.
+        table.add_column(column.heading, justify=align, no_wrap=True, width=width)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _show_blocks(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    margin = max(map(len, headings))
+    for row in rows:
+        show(*(f"{heading:<{margin}}  {cell}" for heading, cell in zip(headings, row, strict=True)), "")
+
+
+def _print(part: Any, *, width: int, style: str | None = None) -> None:
+    from rich.console import Console
+
+    # No markup: formulas hold brackets. No highlighting: numbers in formulas are no results.
+    Console(markup=False, highlight=False, width=width).print(part, style=style)

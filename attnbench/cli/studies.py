@@ -8,7 +8,8 @@ import re
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from attnbench.cli.show import count, load_bench, new_table, percent, show, show_json
+from attnbench.cli.show import count, load_bench, number, percent, plural, show, show_json, show_table
+from attnbench.dataset.schema import PROXY_DIRECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,22 +19,37 @@ if TYPE_CHECKING:
     from attnbench.search.trace import Trace
 
 
+POPULATIONS = {
+    "all": "all measured graphs",
+    "sound": "sound graphs only (those that pass every check)",
+    "top quarter": "the top quarter by accuracy",
+}
+
+
 def tau(args: argparse.Namespace) -> int:
     """How well each zero-cost proxy ranks: Kendall's tau with its interval, beside controls and the noise ceiling."""
-    ranks = _ranks(load_bench(args), args)
+    ranks = proxy_ranks_of(load_bench(args), **_ranking(args))
     if args.json:
         return show_json([_finite(row) for row in ranks.to_dict("records")])
-    columns = (("n", ">"), ("tau", ">"), (f"given {args.given}", ">"), ("Spearman", ">"), ("top tenth", ">"), "remarks")
+    interval = "95 % bootstrap intervals" if args.resamples else "no intervals"
+    show(f"Kendall's tau with mean validation top-1 on {args.backbone}, {args.protocol}", f"({interval})", "")
+    columns = ("proxy", number("n"), number("tau"), number(f"tau given {args.given}"), number("top tenth"))
     for population, rows in ranks.groupby("population", sort=False):
-        ceiling = _known(rows["tau_between_seeds"].iloc[0])
-        between = "unknown" if ceiling is None else f"{ceiling:.2f} (n = {rows['ceiling_n'].iloc[0]:,})"
-        title = f"{population}: tau with validation accuracy on {args.backbone}; of one seed with another {between}"
-        table = new_table(title, ("proxy", *columns))
-        for row in rows.to_dict("records"):
-            statistics = [_interval(row, name) for name in ("tau", "partial_tau", "spearman")]
-            remarks = _remarks(row)
-            table.add_row(row["proxy"], count(row["n"]), *statistics, _two(row["top_overlap"]), remarks)
-        show(table)
+        records = rows.to_dict("records")
+        cells = [
+            (
+                row["proxy"],
+                count(row["n"]),
+                interval_text(row, "tau"),
+                interval_text(row, "partial_tau"),
+                interval_text(row, "top_overlap"),
+            )
+            for row in records
+        ]
+        show_table(POPULATIONS[str(population)], columns, cells)
+        show(*(f"{names}: {remark}" for remark, names in _remarks(records, args.given).items()))
+        show(f"ceiling: {ceiling_text(records[0])}", "")
+    show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")
     return 0
 
 
@@ -46,22 +62,34 @@ def search(args: argparse.Namespace) -> int:
     summary = [_summary(name, [trace for trace in traces if trace.searcher == name]) for name in args.searcher]
     if args.json:
         return show_json(summary)
-    reference = traces[0].reference
-    title = f"{args.seeds} searches each, {args.budget:g} {args.unit}, on {args.backbone}, seed {args.shown_seed} shown"
-    columns = ("searcher", ("evaluations", ">"), ("regret, points", ">"), ("val top-1 %", ">"), ("test %", ">"))
-    table = new_table(title, (*columns, "what it picked most often"))
+    title = (
+        f"{plural(args.seeds, 'search', 'es')} each, {args.budget:g} {args.unit}, on {args.backbone}, "
+        f"seed {args.shown_seed} shown"
+    )
+    columns = ("searcher", number("queries"), number("regret, points"), number("validation %"), number("test %"))
+    rows = []
     for row in summary:
         regret = percent(row["regret_percent"])
         if row["regret_low"] is not None:
             regret += f" ({row['regret_low']:.2f} to {row['regret_high']:.2f})"
         found = (percent(row["val_top1_percent"]), percent(row["test_top1_percent"]))
-        picked = "-" if row["picked"] is None else bench.graph(row["picked"]).text
-        table.add_row(row["searcher"], f"{row['evaluations']:,.0f}", regret, *found, picked)
-    show(table)
+        rows.append((row["searcher"], f"{row['evaluations']:,.0f}", regret, *found))
+    show_table(title, columns, rows)
+    reference = traces[0].reference
     if reference is not None:
         seeds = ", ".join(map(str, reference.seeds))
-        best = f"{reference.best_val_top1_percent:.2f} %, best of {reference.n:,} by {reference.definition} ({seeds})"
-        show(f"regret is against {best}: {bench.graph(reference.best_key).text}")
+        by = (
+            "by the other seeds"
+            if reference.definition == "other seeds"
+            else "by the shown seed, which is kind to them"
+        )
+        best, n = f"{reference.best_val_top1_percent:.2f} %", f"{reference.n:,}"
+        show("", f"regret: points under {best}, the best of {n} measured functions of the grid")
+        show(f"{by} ({seeds}): {bench.graph(reference.best_key).text}", "")
+    for row in summary:
+        if row["picked"] is not None:
+            share = f"{row['times_picked']} of {row['searches']}"
+            show(f"{row['searcher']} picked most often ({share}): {bench.graph(row['picked']).text}")
     if args.plot:
         show(f"wrote {args.plot}")
     return 0
@@ -73,7 +101,7 @@ def plot(args: argparse.Namespace) -> int:
     if args.what == "ranks":
         from attnbench.analysis.plot import plot_proxy_ranks
 
-        axes = plot_proxy_ranks(_ranks(bench, args))
+        axes = plot_proxy_ranks(proxy_ranks_of(bench, **_ranking(args)))
     elif args.what == "search":
         axes = _search_figure(_traces(bench, args), args)
     else:
@@ -85,24 +113,54 @@ def plot(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ranks(bench: Benchmark, args: argparse.Namespace) -> pd.DataFrame:
+def proxy_ranks_of(
+    bench: Benchmark,
+    *,
+    backbone: str = "deit",
+    protocol: str = "fmnist-micro",
+    names: list[str] | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """`proxy_ranks` of a benchmark's tables in its three populations, each score the right way up.
+
+    Raises: ValueError for a name that no score has.
+    """
     from attnbench.analysis.accuracy import seed_matrix
     from attnbench.analysis.proxies import populations, proxy_ranks
 
-    runs, architectures = bench.table("runs"), bench.table("architectures")
-    of = populations(seed_matrix(runs, backbone=args.backbone, protocol=args.protocol), architectures)
+    runs, proxies = bench.table("runs"), bench.table("proxies")
+    stored = sorted({*proxies["proxy"], "params", "macs"})
+    unknown = sorted(set(names or ()) - set(stored))
+    if unknown:
+        raise ValueError(f"no score is called {unknown[0]!r}; stored: {', '.join(stored)}.")
+    matrix = seed_matrix(runs, backbone=backbone, protocol=protocol)
+    if matrix.empty:
+        measured = sorted(set(zip(runs["backbone"], runs["protocol"], strict=True)))
+        have = ", ".join(f"{b} with {p}" for b, p in measured) or "none"
+        raise ValueError(f"no runs of {protocol!r} on {backbone!r}; stored: {have}.")
     return proxy_ranks(
         runs,
-        bench.table("proxies"),
+        proxies,
         bench.table("costs"),
-        of,
-        backbone=args.backbone,
-        protocol=args.protocol,
-        names=args.proxy or None,
-        covariate=args.given,
-        weight_seed=args.weight_seed,
-        n_resamples=args.resamples,
+        populations(matrix, bench.table("architectures")),
+        backbone=backbone,
+        protocol=protocol,
+        names=names,
+        # A part, such as dss.qkv, points the way of its whole.
+        directions={name: PROXY_DIRECTIONS.get(name.split(".")[0], "higher") for name in stored},
+        **options,
     )
+
+
+def _ranking(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "backbone": args.backbone,
+        "protocol": args.protocol,
+        "names": args.proxy or None,
+        "covariate": args.given,
+        "weight_seed": args.weight_seed,
+        "n_resamples": args.resamples,
+    }
 
 
 def _traces(bench: Benchmark, args: argparse.Namespace) -> list[Trace]:
@@ -134,6 +192,7 @@ def _summary(searcher: str, traces: list[Trace]) -> dict[str, Any]:
         interval = percentile_interval(counts @ np.array(regrets) / len(regrets), LEVEL)
     low, high = interval or (None, None)
     picked = [trace.best_key for trace in traces if trace.best_key is not None]
+    favourite = max(sorted(set(picked)), key=picked.count) if picked else None
     return {
         "searcher": searcher,
         "searches": len(traces),
@@ -143,7 +202,8 @@ def _summary(searcher: str, traces: list[Trace]) -> dict[str, Any]:
         "regret_high": high,
         "val_top1_percent": _mean_of_known([trace.best_val_top1_percent for trace in traces]),
         "test_top1_percent": _mean_of_known([trace.test_top1_percent for trace in traces]),
-        "picked": max(sorted(set(picked)), key=picked.count) if picked else None,
+        "picked": favourite,
+        "times_picked": picked.count(favourite) if favourite else 0,
     }
 
 
@@ -180,23 +240,44 @@ def _save(axes: Axes, file: str) -> None:
     axes.figure.savefig(file, dpi=150)  # type: ignore[union-attr]  # made by analysis, never a subfigure
 
 
-def _interval(row: dict[str, Any], name: str) -> str:
-    value, low, high = (_known(row[part]) for part in (name, f"{name}_low", f"{name}_high"))
+def interval_text(row: dict[str, Any], name: str) -> str:
+    """A statistic of a row of `proxy_ranks` with its interval, such as "0.28 (0.09 to 0.44)"."""
+    value, low, high = (_known(row.get(part)) for part in (name, f"{name}_low", f"{name}_high"))
     if value is None:
         return "-"
-    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return _two(value) if low is None or high is None else f"{_two(value)} ({_two(low)} to {_two(high)})"
 
 
-def _remarks(row: dict[str, Any]) -> str:
-    """Direction, rows left out, and each reason once, without the names of the statistics that share it."""
-    reasons = dict.fromkeys(filter(None, re.split(r"(?:^|; )\w+: ", row["note"])))
-    lower = ["lower is better"] if row["direction"] == "lower" else []
-    dropped = [f"left out: {row['dropped']}"] if row["dropped"] else []
-    return "; ".join([*lower, *dropped, *reasons])
+def ceiling_text(row: dict[str, Any]) -> str:
+    """How far seed noise lets a score come, from a row of `proxy_ranks`."""
+    from attnbench.analysis.noise import ceiling_from_agreement
+
+    between = _known(row["tau_between_seeds"])
+    if between is None:
+        return "unknown; it takes graphs with several seeds"
+    perfect = ceiling_from_agreement(between, 1)
+    reach = "" if perfect is None else f"; a perfect score: about {perfect:.2f}"
+    return f"two seeds agree with tau {_two(between)} (n = {row['ceiling_n']:,}){reach}"
+
+
+def _remarks(rows: list[dict[str, Any]], given: str) -> dict[str, str]:
+    """Direction, rows left out, and reasons without the names of the statistics: each once, with its proxies."""
+    named: dict[str, list[str]] = {}
+    for row in rows:
+        remarks = ["lower is better"] if row["direction"] == "lower" else []
+        remarks += [f"left out: {row['dropped']}"] if row["dropped"] else []
+        parts = re.split(r"(?:^|; )(\w+): ", row["note"])[1:]
+        for statistic, reason in zip(parts[::2], parts[1::2], strict=True):
+            # That a cost says nothing beyond itself needs no words.
+            if row["proxy"] != given or not statistic.startswith("partial_"):
+                remarks.append(reason)
+        for remark in remarks:
+            named.setdefault(remark, []).append(row["proxy"])
+    return {remark: ", ".join(dict.fromkeys(names)) for remark, names in named.items()}
 
 
 def _two(value: Any) -> str:
-    return "-" if _known(value) is None else f"{value:.2f}"
+    return "-" if _known(value) is None else f"{round(value, 2) + 0.0:.2f}"  # + 0.0: no "-0.00"
 
 
 def _mean_of_known(values: list[float | None]) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,12 @@ PROTOCOL_CLASSES = {
 }
 
 # Which end of a stored score promises a better network. The proxies' registry declares the same, but needs torch.
-PROXY_DIRECTIONS = {"dss": "higher", "snip": "higher", "naswot": "higher", "synflow": "higher"}
+PROXY_DIRECTIONS: dict[str, Literal["higher", "lower"]] = {
+    "dss": "higher",
+    "snip": "higher",
+    "naswot": "higher",
+    "synflow": "higher",
+}
 
 
 @dataclass(frozen=True)
