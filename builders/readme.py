@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import statistics
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -119,12 +120,13 @@ def noise(data: Path) -> str:
         return f"Seed noise is unknown: {found.reason}."
     # Of a difference of two means of k seeds the standard deviation is sd · sqrt(2 / k); twice that is some 95 %.
     apart = {k: 2 * found.seed_sd * (2 / k) ** 0.5 for k in (1, 3)}
-    return (
+    return textwrap.fill(
         f"Training a sound graph again with another seed moves its validation top-1 by {found.seed_sd:.2f} points "
         f"(pooled standard deviation over the {found.n:,} sound graphs that have several seeds); the graphs' means lie "
         f"{found.variant_sd:.2f} points apart (standard deviation). Two graphs with one seed each can be told apart "
         f"only from a difference of about {apart[1]:.1f} points on, with three seeds each from about {apart[3]:.1f}. "
-        "The first places of any ranking here are therefore shared by many."
+        "The first places of any ranking here are therefore shared by many.",
+        width=120,
     )
 
 
@@ -184,9 +186,10 @@ def speed(data: Path) -> str:
     """The page of measured speeds, where one was written."""
     page = ROOT / "benchmarks" / "speed.md"
     if not page.is_file():
-        return (
+        return textwrap.fill(
             "No figures are published yet. `python benchmarks/query.py`, `search.py`, `rank.py`, `space.py` and "
-            "`train.py` measure them on your machine, beside the peers that are installed."
+            "`train.py` measure them on your machine, beside the peers that are installed.",
+            width=120,
         )
     return page.read_text(encoding="utf-8").strip()
 
