@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from attnbench.dataset.benchmark import Benchmark
     from attnbench.dataset.records import Result
 
 # Between two columns, and what a shortened text keeps at least: less says nothing.
 _GAP = 2
 _LEAST_TEXT = 12
+_RULE_OF_A_PIPE = 100
 SHORTENED = "… texts cut to fit; a wider terminal, a pipe (| less -S) or --json shows them whole"
 
 
@@ -67,11 +66,13 @@ def show_table(title: str, columns: Sequence[str | Column], rows: Iterable[Seque
     limit = _line_width()
     fitted = widths if limit is None else _fit(widths, [column.kind == "text" for column in kept], limit)
     if title:
-        _print(title, width=max(len(title), 1), style="bold")
+        _show_bold(title)
     if fitted is None:
         return _show_blocks([column.heading for column in kept], cells)
     short = [[_shorten(cell, width) for cell, width in zip(row, fitted, strict=True)] for row in cells]
-    _print(_table(kept, fitted, short), width=sum(fitted) + _GAP * len(fitted) + 2)
+    _show_bold(_line([column.heading for column in kept], kept, fitted))
+    total = sum(fitted) + _GAP * (len(fitted) - 1)
+    show("─" * min(total, limit or _RULE_OF_A_PIPE), *(_line(row, kept, fitted) for row in short))
     if short != cells:
         show(SHORTENED)
 
@@ -119,18 +120,12 @@ def _shorten(cell: str, width: int) -> str:
     return cell if len(cell) <= width else cell[: width - 1].rstrip() + "…"
 
 
-def _table(columns: Sequence[Column], widths: Sequence[int], rows: Iterable[Sequence[str]]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0), show_edge=False)
-    for column, width in zip(columns, widths, strict=True):
-        align: Any = "right" if column.kind == "number" else "left"
-        # The width is given, so that rich has nothing to squeeze.
-        table.add_column(column.heading, justify=align, no_wrap=True, width=width)
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _line(row: Iterable[str], columns: Iterable[Column], widths: Iterable[int]) -> str:
+    cells = (
+        f"{cell:>{width}}" if column.kind == "number" else f"{cell:<{width}}"
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    )
+    return (" " * _GAP).join(cells).rstrip()
 
 
 def _show_blocks(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -139,8 +134,9 @@ def _show_blocks(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None
         show(*(f"{heading:<{margin}}  {cell}" for heading, cell in zip(headings, row, strict=True)), "")
 
 
-def _print(part: Any, *, width: int, style: str | None = None) -> None:
+def _show_bold(line: str) -> None:
+    """Bold in a terminal that can, plain elsewhere; never wrapped."""
     from rich.console import Console
 
     # No markup: formulas hold brackets. No highlighting: numbers in formulas are no results.
-    Console(markup=False, highlight=False, width=width).print(part, style=style)
+    Console(markup=False, highlight=False).print(line, style="bold", soft_wrap=True)
