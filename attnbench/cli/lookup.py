@@ -63,6 +63,8 @@ def top(args: argparse.Namespace) -> int:
         for place, r in enumerate(results, 1)
     ]
     show_table(title, (number(""), *measured, text("architecture")), rows)
+    if any(r.n_seeds == 1 for r in results):
+        show("rows of one seed may owe their place to luck: --min-seeds 2 leaves them out")
     return 0
 
 
