@@ -18,6 +18,10 @@ class InvalidGraph(AttnBenchError, ValueError):
         super().__init__(message + _pointer(text, start, end))
 
 
+class InvalidSubnet(AttnBenchError, ValueError):
+    """A subnet that cannot exist, that its text does not describe, or that lies outside the space asked about."""
+
+
 class NotInBenchmark(AttnBenchError, LookupError):
     """A valid architecture that the table has no row for; `nearest` holds the texts of the rows most like it."""
 
