@@ -51,6 +51,18 @@ class SplitHeads(torch.autograd.Function):
         return whole, None, None
 
 
+def attend(graph: GraphFunction, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor]:
+    """qkv (B, N, 3C) to the graph's result with its heads merged (B, N, C), and the patches of raw v."""
+    q, k, v, patches = SplitHeads.apply(qkv, n_heads, prefix)
+    attended = graph(q, k, v)
+    if attended.shape != v.shape:
+        raise ValueError(
+            f"the graph returned shape {tuple(attended.shape)} for q, k, v of {tuple(v.shape)}; "
+            "an attention graph must keep (batch, heads, tokens, width)."
+        )
+    return attended.transpose(1, 2).flatten(2), patches
+
+
 class FrameAttention(nn.Module):
     """AttnZero's attention module around `graph`, a pure function of q, k, v.
 
@@ -78,17 +90,17 @@ class FrameAttention(nn.Module):
                 f"the attention got {x.shape[1]} tokens but was built for {self.grid.n_tokens} ({self.grid}); "
                 "build the backbone for this image size."
             )
-        q, k, v, patches = SplitHeads.apply(self.qkv(x), self.n_heads, self.grid.prefix)
-        attended = self.graph(q, k, v)
-        if attended.shape != v.shape:
-            raise ValueError(
-                f"the graph returned shape {tuple(attended.shape)} for q, k, v of {tuple(v.shape)}; "
-                "an attention graph must keep (batch, heads, tokens, width)."
-            )
-        merged = attended.transpose(1, 2).flatten(2)
+        merged, patches = attend(self.graph, self.qkv(x), self.n_heads, self.grid.prefix)
         if self.local is not None:
             merged = merged + nn.functional.pad(self.convolve(self.local, patches), (0, 0, self.grid.prefix, 0))
         return self.proj(merged)
+
+    def graph_sizes(self) -> list[tuple[int, int, int]]:
+        """What the graph runs on for one image: heads, tokens and head width, once for each kind of window.
+
+        The heads are those of all windows of the kind together.
+        """
+        return [(self.n_heads, self.grid.n_tokens, self.proj.in_features // self.n_heads)]
 
     def convolve(self, local: nn.Module, patches: Tensor) -> Tensor:
         """The depthwise 3x3 convolution of patches (B, rows * cols, C) on their grid."""

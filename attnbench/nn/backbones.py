@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
+from attnbench.nn.cswin import CSwinConfig
+from attnbench.nn.pvt import PVTConfig
+from attnbench.nn.swin import SwinConfig
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,64 @@ class FramedForTimm(FrameAttention):
         return super().forward(x)
 
 
-BACKBONES = {
+class BackboneConfig(Protocol):
+    """A frozen dataclass that holds everything about a backbone but the graph; its values enter protocol hashes."""
+
+    @property
+    def image_size(self) -> tuple[int, int]: ...
+
+    @property
+    def n_channels(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+    def build(self, graph: GraphFunction) -> nn.Module: ...
+
+
+# The micro sizes. Padding to 32 pixels gives the pyramids 8 x 8 patches, then 4 x 4.
+BACKBONES: dict[str, BackboneConfig] = {
     "deit": ViTConfig(image_size=(28, 28), patch_size=(7, 7), width=32, n_heads=4, depth=3, mlp_ratio=2.0),
+    "pvt": PVTConfig(
+        image_size=(28, 28),
+        padded_size=(32, 32),
+        patch_size=(4, 4),
+        widths=(24, 48),
+        n_heads=(3, 6),
+        depths=(1, 1),
+        mlp_ratios=(2.0, 2.0),
+        searched="AA",
+        reductions=(2, 1),
+    ),
+    "swin": SwinConfig(
+        image_size=(28, 28),
+        padded_size=(32, 32),
+        patch_size=(4, 4),
+        width=24,
+        n_heads=(3, 6),
+        depths=(1, 1),
+        mlp_ratio=2.0,
+        searched="AA",
+        searched_window=(4, 4),
+        window=(4, 4),
+        local=False,
+    ),
+    "cswin": CSwinConfig(
+        image_size=(28, 28),
+        padded_size=(32, 32),
+        patch_size=4,
+        widths=(24, 48),
+        n_heads=(2, 4),
+        depths=(1, 1),
+        mlp_ratio=2.0,
+        searched="AA",
+        searched_splits=(2, 2),
+        splits=(2, 2),
+    ),
 }
 
 
-def backbone_config(name: str) -> ViTConfig:
+def backbone_config(name: str) -> BackboneConfig:
     """The frozen config of a backbone. Raises: ValueError (the message lists the known names)."""
     if name not in BACKBONES:
         raise ValueError(f"unknown backbone {name!r}; known: {', '.join(BACKBONES)}.")

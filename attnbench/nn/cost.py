@@ -49,10 +49,10 @@ def _frame(backbone: str) -> tuple[int, tuple[tuple[int, int, int], ...]]:
 
 
 def attentions(model: nn.Module) -> Iterator[tuple[int, int, int]]:
-    """Heads, tokens and head width of every searched attention of a model."""
+    """Heads, tokens and head width of every searched attention of a model; heads of all windows together."""
     for module in model.modules():
         if isinstance(module, FrameAttention):
-            yield module.n_heads, module.grid.n_tokens, module.proj.in_features // module.n_heads
+            yield from module.graph_sizes()
 
 
 def image_shape(backbone: str) -> tuple[int, int, int]:
