@@ -1,63 +1,17 @@
 """Backbones with a searched attention: a name leads to a frozen config, a config and a seed to a model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor, nn
+from torch import nn
 
-from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
+from attnbench.nn.attention import GraphFunction
 from attnbench.nn.cswin import CSwinConfig
+from attnbench.nn.full import FULL
 from attnbench.nn.pvt import PVTConfig
 from attnbench.nn.swin import SwinConfig
-
-
-@dataclass(frozen=True)
-class ViTConfig:
-    """timm's VisionTransformer with the attention of every block swapped; the class token is classified."""
-
-    image_size: tuple[int, int]
-    patch_size: tuple[int, int]
-    width: int
-    n_heads: int
-    depth: int
-    mlp_ratio: float
-    local: bool = True
-    n_channels: int = 1
-    n_classes: int = 10
-
-    @property
-    def grid(self) -> Grid:
-        rows, cols = (side // patch for side, patch in zip(self.image_size, self.patch_size, strict=True))
-        return Grid(rows, cols, prefix=1)
-
-    def build(self, graph: GraphFunction) -> nn.Module:
-        model = VisionTransformer(
-            img_size=self.image_size,
-            patch_size=self.patch_size,
-            in_chans=self.n_channels,
-            num_classes=self.n_classes,
-            embed_dim=self.width,
-            depth=self.depth,
-            num_heads=self.n_heads,
-            mlp_ratio=self.mlp_ratio,
-            fc_norm=True,  # the last norm after pooling: the same function of the class token, at 1/N of the cost
-        )
-        for block in model.blocks:
-            block.attn = FramedForTimm(self.width, self.n_heads, graph, self.grid, local=self.local)
-        model.init_weights(needs_reset=False)
-        return model
-
-
-class FramedForTimm(FrameAttention):
-    """FrameAttention with the signature that timm's blocks call; a graph has no masks."""
-
-    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        if attn_mask is not None or is_causal:
-            raise ValueError("attention graphs take no mask; call the backbone without attn_mask and is_causal.")
-        return super().forward(x)
+from attnbench.nn.vit import ViTConfig as ViTConfig
 
 
 class BackboneConfig(Protocol):
@@ -118,10 +72,11 @@ BACKBONES: dict[str, BackboneConfig] = {
 
 
 def backbone_config(name: str) -> BackboneConfig:
-    """The frozen config of a backbone. Raises: ValueError (the message lists the known names)."""
-    if name not in BACKBONES:
-        raise ValueError(f"unknown backbone {name!r}; known: {', '.join(BACKBONES)}.")
-    return BACKBONES[name]
+    """The frozen config of a backbone, micro or full. Raises: ValueError (the message lists the known names)."""
+    known: dict[str, BackboneConfig] = {**BACKBONES, **FULL}
+    if name not in known:
+        raise ValueError(f"unknown backbone {name!r}; known: {', '.join(known)}.")
+    return known[name]
 
 
 def build_backbone(name: str, graph: GraphFunction, seed: int) -> nn.Module:

@@ -1,0 +1,68 @@
+"""The published sizes: as many parameters as timm's, and a graph inside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import timm
+import torch
+
+from attnbench.nn.attention import FrameAttention
+from attnbench.nn.backbones import backbone_config
+from attnbench.nn.cost import attentions, count_params
+from attnbench.nn.full import FULL
+from attnbench.nn.operators import compile_graph
+from attnbench.space.parse import parse
+
+SOFTMAX = compile_graph(parse("softmax(q @ k.T / sqrt(d)) @ v"))
+TRIAL_105 = compile_graph(parse("q * l2norm(l2norm(q) @ standardize(minmax(v).T @ elu1(k)))"))
+
+
+@pytest.mark.parametrize(
+    ("name", "timms"),
+    [
+        ("deit-tiny", "deit_tiny_patch16_224"),
+        ("deit-small", "deit_small_patch16_224"),
+        ("deit-base", "deit_base_patch16_224"),
+        ("swin-tiny", "swin_tiny_patch4_window7_224"),
+        ("swin-small", "swin_small_patch4_window7_224"),
+        ("swin-base", "swin_base_patch4_window7_224"),
+    ],
+)
+def test_softmax_versions_have_the_parameters_of_timms(name: str, timms: str) -> None:
+    config = FULL[name]
+    with torch.device("meta"):
+        expected = count_params(timm.create_model(timms, pretrained=False))
+        softmax = "B" if name.startswith("deit") else "BBBB"
+        assert count_params(replace(config, searched=softmax).build(SOFTMAX)) == expected
+        searched = replace(config, local=False).build(SOFTMAX)
+    # A searched block of Swin has no table of relative positions; DeiT's has the same weights.
+    tables = sum(13**2 * attention.n_heads for attention in searched.modules() if isinstance(attention, FrameAttention))
+    assert count_params(searched) == expected - tables * name.startswith("swin")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("deit-tiny", [(3, 197, 64)] * 12),
+        ("deit-base", [(12, 197, 64)] * 4),
+        ("pvt-tiny", [(heads, n, 64) for heads, n in ((1, 3136), (2, 784), (5, 196), (8, 49)) for _ in range(2)]),
+        ("swin-tiny", [(3, 3136, 32)] * 2 + [(6, 784, 32)] * 2 + [(12, 196, 32)] * 6),
+        ("swin-base", [(4, 3136, 32)] * 2 + [(8, 784, 32)] * 2 + [(16, 196, 32)] * 2),
+        ("cswin-tiny", [(2, 3136, 32)] * 2 + [(4, 784, 32)] * 4),
+    ],
+)
+def test_where_the_graph_runs(name: str, sizes: list[tuple[int, int, int]]) -> None:
+    with torch.device("meta"):
+        assert list(attentions(backbone_config(name).build(TRIAL_105))) == sizes
+
+
+@pytest.mark.parametrize("name", ["deit-tiny", "pvt-tiny", "swin-tiny", "cswin-tiny"])
+def test_shapes_fit_at_224_pixels(name: str) -> None:
+    with torch.device("meta"):
+        model = FULL[name].build(TRIAL_105)
+        logits = model(torch.zeros(2, 3, 224, 224))
+        logits.sum().backward()
+    assert logits.shape == (2, 1000)
+    assert model.get_classifier().weight.grad is not None
