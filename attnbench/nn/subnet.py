@@ -52,10 +52,10 @@ class AutoFormer(nn.Module):
         self.head = nn.Linear(width, frame.n_classes)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                trunc_normal_(module.weight, std=0.02)
+                draw(module.weight)
                 nn.init.zeros_(module.bias)
         for table in (self.class_token, self.positions):
-            trunc_normal_(table, std=0.02)
+            draw(table)
 
     def get_classifier(self) -> nn.Module:
         return self.head
@@ -96,7 +96,7 @@ class PiT(nn.Module):
         self.norm = nn.LayerNorm(widths[-1], eps=1e-6)
         self.head = nn.Linear(widths[-1], frame.n_classes)
         for table in (self.class_token, self.positions):
-            trunc_normal_(table, std=0.02)
+            draw(table)
 
     def get_classifier(self) -> nn.Module:
         return self.head
@@ -172,9 +172,10 @@ class RelativeAttention(nn.Module):
         self.relative = max_distance is not None
         if max_distance is not None:
             # (vertical and horizontal, distances and the class token, head width)
-            self.key_tables, self.value_tables = (
-                nn.Parameter(trunc_normal_(torch.empty(2, 2 * max_distance + 2, head_dim), std=0.02)) for _ in range(2)
-            )
+            shape = (2, 2 * max_distance + 2, head_dim)
+            self.key_tables, self.value_tables = (nn.Parameter(torch.zeros(shape)) for _ in range(2))
+            draw(self.key_tables)
+            draw(self.value_tables)
 
     def forward(self, x: Tensor, places: Tensor | None = None) -> Tensor:
         q, k, v = (part(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
@@ -186,6 +187,12 @@ class RelativeAttention(nn.Module):
         if self.relative:
             out = out + torch.einsum("bhnm,nmd->bhnd", attention, looked_up(self.value_tables, places))
         return self.proj(out.transpose(1, 2).flatten(2))
+
+
+def draw(weight: Tensor) -> None:
+    """Fills a parameter as the released code does."""
+    if not weight.is_meta:  # nothing to fill, and torch would take a millisecond to say so
+        trunc_normal_(weight, std=0.02)
 
 
 def looked_up(tables: Tensor, places: Tensor | None) -> Tensor:
