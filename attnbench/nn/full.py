@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from attnbench.nn.cswin import CSwinConfig
 from attnbench.nn.pvt import PVTConfig
+from attnbench.nn.pvt2 import PVT2Config
 from attnbench.nn.swin import SwinConfig
 from attnbench.nn.vit import DeepViTConfig
 
@@ -84,13 +85,25 @@ def cswin(width: int, n_heads: int, depths: tuple[int, ...], drop_path: float) -
     )
 
 
-FULL = {
+FULL: dict[str, DeepViTConfig | PVTConfig | PVT2Config | SwinConfig | CSwinConfig] = {
     "deit-tiny": deit(192, 3, "A", 0.0),
     "deit-small": deit(384, 6, "A", 0.1),
     "deit-base": deit(768, 12, "M4", 0.3),
     "pvt-tiny": pvt((2, 2, 2, 2), 0.1),
     "pvt-small": pvt((3, 4, 6, 3), 0.1),
     "pvt-medium": pvt((3, 4, 18, 3), 0.3),
+    "pvt2-b0": PVT2Config(
+        image_size=(224, 224),
+        widths=(32, 64, 160, 256),
+        n_heads=(1, 2, 5, 8),
+        depths=(2, 2, 2, 2),
+        mlp_ratios=(8.0, 8.0, 4.0, 4.0),
+        searched="AAAA",
+        reductions=(8, 4, 2, 1),
+        drop_path=0.1,
+        n_channels=3,
+        n_classes=1000,
+    ),
     "swin-tiny": swin(96, (3, 6, 12, 24), (2, 2, 6, 2), "AAAB", 0.2),
     "swin-small": swin(96, (3, 6, 12, 24), (2, 2, 18, 2), "AABB", 0.3),
     "swin-base": swin(128, (4, 8, 16, 32), (2, 2, 18, 2), "AAM2B", 0.5),
