@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,10 @@ class Benchmark:
         key = self._lookup.known.get(arch) if type(arch) is str else None
         if key is None:
             key = self._lookup.key(arch)
-        found = self._results.get((key, backbone, protocol, seed))
+        try:
+            found = self._results.get((key, backbone, protocol, seed))
+        except TypeError:  # a list of seeds, say
+            raise NoSuchRun(_one_of_each(backbone, protocol, seed)) from None
         if found is None:
             found = self._results[key, backbone, protocol, seed] = self._result(key, backbone, protocol, seed)
         return found
@@ -103,7 +107,12 @@ class Benchmark:
         """The `n` best by mean validation top-1, ties by key; test is shown and never selects.
 
         sound: only graphs that pass every check; named: only named graphs; min_seeds: only those with as many runs.
+        Raises: NoSuchRun where not one run has this backbone and protocol.
         """
+        stored = sorted(set(zip(self._runs["backbone"], self._runs["protocol"], strict=True)))
+        if (backbone, protocol) not in stored:
+            known = "; ".join(f"backbone {b!r}, protocol {p!r}" for b, p in stored) or "none"
+            raise NoSuchRun(f"no run has backbone {backbone!r:.80}, protocol {protocol!r:.80}. Stored: {known}.")
         kept = [
             key
             for key, sound_here, named_here in zip(
@@ -180,6 +189,8 @@ class Benchmark:
         return self._architectures.rows_of("key")[key][0]
 
     def _result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
+        if seed is not None and not isinstance(seed, Real):
+            raise NoSuchRun(_one_of_each(backbone, protocol, seed))
         rows = self._runs.rows_of("key", "backbone", "protocol").get((key, backbone, protocol), ())
         made = [run for run in map(self._run, rows) if seed is None or run.seed == seed]
         if not made:
@@ -286,3 +297,10 @@ class Benchmark:
         from attnbench.dataset.sql import sealed
 
         return sealed(self._arrow)
+
+
+def _one_of_each(backbone: object, protocol: object, seed: object) -> str:
+    return (
+        f"expected one backbone, one protocol and one seed (a whole number, or None for all), got backbone "
+        f"{backbone!r:.80}, protocol {protocol!r:.80}, seed {seed!r:.80}. Ask for several one by one."
+    )

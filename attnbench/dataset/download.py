@@ -24,7 +24,7 @@ def resolve(source: str | os.PathLike[str] | None = None) -> Path:
         source = os.environ.get(DATA_SETTING) or find_data()
     if _is_url(source):
         return download(source)
-    path = Path(source).expanduser()
+    path = _local(source)
     return path.parent if path.name == MANIFEST else path
 
 
@@ -49,10 +49,13 @@ def download(
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{where} has sha256 {found}, expected {sha256.lower()}. Ask its publisher which one is right.")
     manifest = parse_manifest(content, where)
-    directory = (
-        Path(into).expanduser() if into is not None else _cache() / f"{_plain(manifest.data_version)}-{found[:12]}"
-    )
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _local(into) if into is not None else _cache() / f"{_plain(manifest.data_version)}-{found[:12]}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot make the folder {directory}: {error.strerror}. Name another one: into=..., or {CACHE_SETTING}."
+        ) from None
     for info in manifest.tables.values():
         path = directory / info.file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == info.sha256:
@@ -80,21 +83,37 @@ def _fetch(address: str, limit_bytes: int) -> bytes:
     """At most `limit_bytes` + 1 bytes, so that a wrong length shows without reading on."""
     try:
         if not _is_url(address):
-            with open(Path(address).expanduser(), "rb") as file:
+            with open(_local(address), "rb") as file:
                 return file.read(limit_bytes + 1)
-        from urllib.request import urlopen
+    except (OSError, ValueError) as error:
+        raise _unreachable(address, error) from None
+    from http.client import HTTPException
+    from urllib.request import urlopen
 
+    try:
         with urlopen(address, timeout=_TIMEOUT_S) as answer:
             return answer.read(limit_bytes + 1)
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"cannot fetch {address}: {error}. Check the address and the connection, or name a mirror; "
-            "the tables inside the package need no network: attnbench.load()."
-        ) from None
+    except (OSError, ValueError, HTTPException) as error:  # HTTPException: an address or an answer that is no HTTP
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> DataError:
+    return DataError(
+        f"cannot fetch {address}: {error}. Check the address and the connection, or name a mirror; "
+        "the tables inside the package need no network: attnbench.load()."
+    )
 
 
 def _cache() -> Path:
-    return Path(os.environ.get(CACHE_SETTING) or "~/.cache/attnbench").expanduser()
+    return _local(os.environ.get(CACHE_SETTING) or "~/.cache/attnbench")
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    """A path with ~ resolved. Raises: DataError (no such user, not a path)."""
+    try:
+        return Path(path).expanduser()
+    except (RuntimeError, TypeError) as error:
+        raise DataError(f"{path!r:.80} is no path: {error}. Pass a directory or a URL.") from None
 
 
 def _plain(version: str) -> str:

@@ -68,9 +68,13 @@ def read_manifest(directory: Path) -> Manifest:
     Raises: DataError (missing or unreadable manifest, other schema version, missing or cut file).
     """
     path = directory / MANIFEST
-    if not path.is_file():
-        raise DataError(f"{directory} is no data release: it has no {MANIFEST}. {_WAY_OUT}")
-    manifest = parse_manifest(path.read_bytes(), str(path))
+    try:
+        if not path.is_file():
+            raise DataError(f"{directory} is no data release: it has no {MANIFEST}. {_WAY_OUT}")
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}. {_WAY_OUT}") from None
+    manifest = parse_manifest(content, str(path))
     for info in manifest.tables.values():
         file = directory / info.file
         if not file.is_file():
@@ -91,7 +95,7 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
     try:
         raw = json.loads(content)
         version, schema_version = str(raw["data_version"]), int(raw["schema_version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"{where} is no manifest ({type(error).__name__}: {error}). {_WAY_OUT}") from None
     if schema_version != SCHEMA_VERSION:
         newer = "Upgrade attnbench" if schema_version > SCHEMA_VERSION else "Fetch a newer data release"
@@ -108,6 +112,8 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
                 f"{where} lists table {name!r} in file {info.file!r}; expected one of "
                 f"{', '.join(f'{table}.parquet' for table in TABLES)}. {_WAY_OUT}"
             )
+        if type(info.bytes) is not int or info.bytes < 0:
+            raise DataError(f"{where} gives {info.file} a length of {info.bytes!r:.40}; expected bytes. {_WAY_OUT}")
     return Manifest(version, schema_version, tables)
 
 

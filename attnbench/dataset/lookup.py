@@ -66,7 +66,8 @@ class Lookup:
         found = self.known.get(text) or self._folded_names.get(text.strip().casefold())
         if found is not None:
             return found
-        if _KEYLIKE.match(text):
+        if _KEYLIKE.match(text.strip()):
+            text = text.strip()
             if not _KEY.fullmatch(text):
                 raise InvalidGraph(f"{text[:80]!r} is no key: expected ag1- (or sn1-) and 32 hex digits.")
             current = current_key(text)
@@ -90,9 +91,9 @@ class Lookup:
         return key if key in self._architectures.rows_of("key") else self._same_function(graph)
 
     def _absent(self, arch: Any) -> NotInBenchmark:
-        if isinstance(arch, str) and _KEYLIKE.match(arch):
+        if isinstance(arch, str) and _KEYLIKE.match(arch.strip()):
             return NotInBenchmark(
-                f"no row has the key {arch}. The {len(self._architectures['key'])} keys are list(bench); "
+                f"no row has the key {arch.strip()}. The {len(self._architectures['key'])} keys are list(bench); "
                 "pass the formula instead to see the rows most like it."
             )
         from attnbench.dataset.nearest import nearest
@@ -112,10 +113,13 @@ class Lookup:
         stored = self._signatures
         if not stored:
             return None
-        from attnbench.space.evaluate import same_signature, signature
+        from attnbench.space.evaluate import same_function, same_signature, signature
+        from attnbench.space.parse import parse
 
         mine = signature(graph)
-        return next((key for key, other in stored if same_signature(mine, other)), None)
+        rows, texts = self._architectures.rows_of("key"), self._architectures["text"]
+        alike = (key for key, other in stored if same_signature(mine, other))
+        return next((key for key in alike if same_function(graph, parse(texts[rows[key][0]]))), None)
 
     def _close_names(self, text: str) -> list[str]:
         if re.search(r"[()@*+/=]", text):
@@ -163,12 +167,10 @@ def _graph(arch: Any) -> Graph:
         from attnbench.space.grid import cell_graph
 
         return cell_graph(tuple(arch) if cell is None else cell)
-    if isinstance(arch, Mapping):
-        from attnbench.space.genotype import Genotype
+    from attnbench.space.genotype import Genotype
 
+    if isinstance(arch, (Mapping, Genotype)):
         return Genotype.read(arch).to_graph()
-    if hasattr(arch, "to_graph"):  # a Genotype
-        return arch.to_graph()
     raise InvalidGraph(
         f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a key, a name, "
         "a genotype or the six coordinates of a grid cell."

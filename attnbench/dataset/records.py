@@ -38,6 +38,9 @@ class Scores(Mapping[str, float]):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("scores are read-only; copy them with dict(scores)")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("scores are read-only; copy them with dict(scores)")
+
     def __reduce__(self) -> tuple[type[Scores], tuple[dict[str, float]]]:
         return Scores, (dict(self._items),)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attnbench.errors import InvalidGraph
-from attnbench.space.graph import Graph, Node
+from attnbench.space.graph import MAX_DEPTH, Graph, Node
 from attnbench.space.upstream import (
     BINARY_NAMES,
     GRAPH_TYPES,
@@ -153,14 +153,16 @@ class Genotype:
         return encode(graph)
 
 
-def _flat(source: Mapping[object, object]) -> dict[str, object]:
+def _flat(source: Mapping[object, object], depth: int = 0) -> dict[str, object]:
     """The three entries, wherever and however upstream's configurations spell them."""
+    if depth > MAX_DEPTH:
+        raise InvalidGraph(f"the genotype is nested too deeply; at most {MAX_DEPTH} levels are read")
     found: dict[str, object] = {}
     for key, value in source.items():
         name = str(key).lower().rsplit(".", 1)[-1]
         name = {"unary_ops": "unary_op", "binary_ops": "binary_op"}.get(name, name)
         if name in ("at", "model") and isinstance(value, Mapping):
-            found |= _flat(value)
+            found |= _flat(value, depth + 1)
         elif name in ("graph_type", "unary_op", "binary_op"):
             found[name] = value
     return found
@@ -175,11 +177,15 @@ def _items(value: object, where: str, wanted: str) -> tuple[object, ...]:
 
 
 def _index(value: object, where: str, names: tuple[str, ...], kind: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidGraph(f"{where}: an operator index is an integer, got {value!r:.60}")
-    index = operator.index(value)  # type: ignore[arg-type]
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        index = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidGraph(f"{where}: an operator index is an integer, got {value!r:.60}") from None
     if not 0 <= index < len(names):
-        raise InvalidGraph(f"{where}: {kind} operator {index} does not exist; indices run from 0 to {len(names) - 1}")
+        given = str(index) if abs(index) < 10**9 else "of more than nine digits"
+        raise InvalidGraph(f"{where}: {kind} operator {given} does not exist; indices run from 0 to {len(names) - 1}")
     return index
 
 

@@ -168,9 +168,9 @@ class Graph:
 
     def same_function(self, other: Graph) -> bool:
         """Whether both give the same output, by evaluation at two sizes: finds the equalities that no rule knows."""
-        from attnbench.space.evaluate import same_signature, signature
+        from attnbench.space.evaluate import same_function
 
-        return same_signature(signature(self), signature(other))
+        return same_function(self, other)
 
 
 def program(root: Node) -> list[Step]:

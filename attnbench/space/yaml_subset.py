@@ -12,7 +12,7 @@ from attnbench.errors import InvalidGraph
 
 MAX_LENGTH = 100_000
 MAX_DEPTH = 40
-_KEY = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^\s\[\]{}"'#:,-][^:#]*?))\s*:(?:\s+(.*)|$)""")
+_KEY = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^\s\[\]{}"'#:,-](?:[^:#]*[^\s:#])?))\s*:(?:\s+(.*)|$)""")
 
 _SCALAR = re.compile(r'"[^"]*"|[^\s\[\]{},:"][^\[\]{},:"]*')
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,6 +218,23 @@ def test_anything_else_raises_documented_errors_only(tiny_bench: Benchmark, arch
     assert (arch in tiny_bench) == known
 
 
+@pytest.mark.parametrize("asked", [{"seed": [0, 1]}, {"seed": "0"}, {"seed": pd.NA}, {"backbone": ["deit"]}])
+def test_one_backbone_protocol_and_seed_at_a_time(bench: Benchmark, asked) -> None:
+    with pytest.raises(NoSuchRun, match=r"expected one backbone, one protocol and one seed .*, got"):
+        bench.query(ELU, **asked)
+
+
+@pytest.mark.parametrize("asked", [{"backbone": "cswin"}, {"protocol": ["x"]}])
+def test_top_of_a_backbone_that_has_no_runs(bench: Benchmark, asked) -> None:
+    with pytest.raises(NoSuchRun, match=r"no run has backbone .* Stored: backbone 'deit', protocol 'fmnist-micro'"):
+        bench.top(**asked)
+
+
+def test_a_pasted_key_may_have_space_around_it(bench: Benchmark) -> None:
+    key = parse(ELU).key
+    assert bench.query(f" {key}\n").key == key
+
+
 def test_query_many_keeps_the_order_and_places_none_on_request(bench: Benchmark) -> None:
     assert [r.text for r in bench.query_many([ELU, "softmax"])] == [ELU, SOFTMAX]
     assert [r and r.text for r in bench.query_many([ABSENT, UNTRAINED, ELU], missing="none")] == [None, None, ELU]
@@ -236,7 +254,6 @@ TOPS = {
     "sound": ({"sound": True}, [ELU, EFFICIENT, TRIAL]),
     "three seeds": ({"min_seeds": 3}, [EFFICIENT, SOFTMAX]),
     "another backbone": ({"backbone": "pvt"}, [ELU]),
-    "nothing there": ({"backbone": "cswin"}, []),
 }
 
 

@@ -230,3 +230,41 @@ class TestDownload:
             DataError, match=r"cannot fetch .*manifest\.json: .*or name a mirror; .*attnbench\.load\(\)"
         ):
             download(address)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 100_000, "is no manifest"),
+        ('{"data_version": "1", "schema_version": Infinity, "tables": {}}', "is no manifest"),
+        (None, "gives runs.parquet a length of '7'; expected bytes"),
+    ],
+)
+def test_an_odd_manifest_is_named(release: Path, content: str | None, message: str) -> None:
+    path = release / "manifest.json"
+    if content is None:
+        manifest = json.loads(path.read_text())
+        manifest["tables"]["runs"]["bytes"] = "7"
+        content = json.dumps(manifest)
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        attnbench.load(release)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("~nosuchuser/release", "is no path"),
+        (5, "5 is no path"),
+        ("x" * 5000, "cannot be read: File name too long"),
+        ("http://a b/c", "cannot fetch http://a b/c/manifest.json"),
+    ],
+)
+def test_an_odd_source_is_named(source, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        attnbench.load(source)
+
+
+def test_a_download_into_what_is_no_folder(release: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot make the folder .*: File exists\. Name another one"):
+        download(release, release / "manifest.json")

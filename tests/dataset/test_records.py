@@ -41,6 +41,11 @@ def test_as_dict_is_json(bench: Benchmark) -> None:
     assert bench.query(ELU).as_dict()["proxies"] == {"dss": 3.0, "snip": 1.5}
 
 
+def test_scores_cannot_be_deleted(bench: Benchmark) -> None:
+    with pytest.raises(AttributeError, match="scores are read-only"):
+        del bench.query(ELU).proxies._items
+
+
 def test_scores_is_a_mapping_that_says_what_is_there() -> None:
     scores = Scores({"snip": 1.0, "dss": 2.0})
     assert list(scores) == ["dss", "snip"]

@@ -141,6 +141,13 @@ def test_sigmoid_reverse_is_the_sigmoid_of_minus_x():
     assert parse("sigmoid(-q)").key == parse("sigmoid(--(-q))").key != parse("sigmoid(q)").key
 
 
+@pytest.mark.parametrize("factor", ["q + k", "k - v"])
+def test_a_sign_that_the_signature_does_not_see_is_seen(factor):
+    a, b = parse(f"v * sign(sum(sum({factor}, axis=-2)))"), parse("v")
+    assert same_signature(signature(a), signature(b))
+    assert not a.same_function(b)
+
+
 def gap(a: np.ndarray, b: np.ndarray) -> float:
     """Largest difference relative to the largest value of `a`; not a number where either is not finite."""
     largest = np.abs(a).max()

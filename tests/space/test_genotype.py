@@ -235,3 +235,31 @@ def test_a_row_operator_reaches_columns_between_transposes():
     genotype = Genotype.from_graph(parse("sumnorm(q + k, axis=-2) * v"))
     assert genotype.unary_ops[3] == (1, 27, 1)
     assert isinstance(genotype.to_graph(), Graph)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (np.array([3]), "slot 0, position 0: an operator index is an integer, got array"),
+        (10**5000, "slot 0, position 0: unary operator of more than nine digits does not exist"),
+    ],
+    ids=["array", "huge"],
+)
+def test_what_only_looks_like_an_index(index, message):
+    with pytest.raises(InvalidGraph, match=message):
+        Genotype("i3n2", [[index], [0], [0], [0]], [2, 2])
+
+
+def test_nesting_has_a_limit():
+    endless: dict[str, object] = {}
+    endless["AT"] = endless
+    for source in (endless, '{"AT": ' * 100 + "1" + "}" * 100):
+        with pytest.raises(InvalidGraph, match="nested too deeply"):
+            Genotype.read(source)
+
+
+def test_spaces_inside_a_key_are_kept_and_around_it_dropped():
+    assert (
+        Genotype.read("my  key : 1\nGRAPH_TYPE  : i3n2\nUNARY_OP: [[0],[0],[0],[0]]\nBINARY_OP: [2, 2]").graph_type
+        == "i3n2"
+    )
