@@ -189,7 +189,7 @@ class Benchmark:
         return self._architectures.rows_of("key")[key][0]
 
     def _result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
-        if seed is not None and not isinstance(seed, Real):
+        if not _is_seed(seed):
             raise NoSuchRun(_one_of_each(backbone, protocol, seed))
         rows = self._runs.rows_of("key", "backbone", "protocol").get((key, backbone, protocol), ())
         made = [run for run in map(self._run, rows) if seed is None or run.seed == seed]
@@ -297,6 +297,11 @@ class Benchmark:
         from attnbench.dataset.sql import sealed
 
         return sealed(self._arrow)
+
+
+def _is_seed(seed: object) -> bool:
+    """None, or a number of Python's, numpy's or a frame's."""
+    return seed is None or isinstance(seed, Real)
 
 
 def _one_of_each(backbone: object, protocol: object, seed: object) -> str:
