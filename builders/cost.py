@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from attnbench.nn.frozen import FROZEN
 
     try:
-        with only_builder(args.data):
+        with only_builder(args.data, "costs"):
             manifest = read_manifest(args.data)
             architectures = read_table(args.data, "architectures", manifest).select(["key", "text"]).to_pylist()
             before = read_table(args.data, "costs", manifest).to_pylist()

@@ -61,7 +61,7 @@ def image_shape(backbone: str) -> tuple[int, int, int]:
     return (config.n_channels, *config.image_size)
 
 
-def step_ms(graph: Graph, backbone: str, recipe: Protocol, *, n_steps: int = 12, n_warmup: int = 3) -> float:
+def step_ms(graph: Graph, backbone: str, recipe: Protocol, *, n_steps: int = 7, n_warmup: int = 2) -> float:
     """Milliseconds of one training step of the protocol, the median of `n_steps` on drawn images.
 
     Only meaningful on a quiet machine with one thread: torch.set_num_threads(1).
