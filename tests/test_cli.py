@@ -81,7 +81,8 @@ CASES = {
         r"^(?s:(?!one seed).)*softmax(?s:(?!one seed).)*$",
         lambda a: len(a) == 2,
     ),
-    "top of nothing": Case(["top", "--backbone", "cswin"], 0, "on cswin.*: no architecture", lambda a: a == []),
+    "top of nothing": Case(["top", "--min-seeds", "99"], 0, "on deit.*: no architecture has such", lambda a: a == []),
+    "top elsewhere": Case(["top", "--backbone", "cswin"], 1, r"no run has backbone 'cswin'.*Stored", error("NoSuchRun")),
     "sql": Case(
         ["sql", "select seed, count(*) as n from runs group by seed order by seed"],
         0,
