@@ -82,7 +82,9 @@ CASES = {
         lambda a: len(a) == 2,
     ),
     "top of nothing": Case(["top", "--min-seeds", "99"], 0, "on deit.*: no architecture has such", lambda a: a == []),
-    "top elsewhere": Case(["top", "--backbone", "cswin"], 1, r"no run has backbone 'cswin'.*Stored", error("NoSuchRun")),
+    "top elsewhere": Case(
+        ["top", "--backbone", "cswin"], 1, r"no run has backbone 'cswin'.*Stored", error("NoSuchRun")
+    ),
     "sql": Case(
         ["sql", "select seed, count(*) as n from runs group by seed order by seed"],
         0,
