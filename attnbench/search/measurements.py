@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -66,6 +66,11 @@ class Measurements:
                 raise ValueError(
                     f"{run.key}, seed {run.seed}: val_top1_percent is {run.val_top1_percent!r}; "
                     "give a number, chance for a run that diverged."
+                )
+            if run.seconds is not None and not 0 <= run.seconds < inf:
+                raise ValueError(
+                    f"{run.key}, seed {run.seed}: seconds is {run.seconds!r}; "
+                    "give a number from 0, None where the step was not timed."
                 )
             by_key[run.key][run.seed] = run
         shown = {key: by_key[key][shown_seed] for key in sorted(by_key) if shown_seed in by_key[key]}
@@ -161,8 +166,10 @@ def _sealed(runs: dict[str, dict[int, MeasuredRun]], shown_seed: int) -> Callabl
             best_key = min(key for key in keys if mean[key] == best)
             reference = Reference(definition, tuple(sorted(seeds)), best_key, best, len(keys))
         chosen = runs.get(simulation.best_key or "", {})
-        tests = (run.test_top1_percent for _, run in sorted(chosen.items()))
-        return Revealed(reference, mean, tuple(value for value in tests if value is not None))
+        tests = [run.test_top1_percent for _, run in sorted(chosen.items())]
+        # All or none: a mean over the runs that reached the end would praise a choice that fails with some seeds.
+        known = tuple(value for value in tests if value is not None)
+        return Revealed(reference, mean, known if len(known) == len(tests) else ())
 
     return reveal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Generic, Literal, NamedTuple
 
 from attnbench.errors import AttnBenchError, NotInBenchmark
@@ -72,7 +73,8 @@ class Simulation(Generic[X]):
     def evaluate(self, x: X) -> float:
         """Validation top-1 in percent of the shown seed, charged to the budget.
 
-        Raises: BudgetSpent, NotInBenchmark; ValueError after the end, or where a price in seconds is unknown.
+        Raises: BudgetSpent, NotInBenchmark; ValueError after the end, where a price in seconds is unknown, and for an
+        answer of on_miss that is no accuracy or no price.
         """
         if self.is_finished:
             raise ValueError("this simulation is finished; make a new one for another search.")
@@ -143,7 +145,7 @@ class Simulation(Generic[X]):
         if key in measurements.value:
             return Answer(measurements.value[key], "table", measurements.seconds[key])
         if self.on_miss is not None:
-            return self.on_miss(x)
+            return _checked(self.on_miss(x), key)
         raise NotInBenchmark(
             f"{key} ({x!r}) has no run with seed {measurements.shown_seed}; the table holds {len(measurements)} "
             "functions. Search a space restricted to these, or pass on_miss to predict or measure it."
@@ -158,3 +160,17 @@ class Simulation(Generic[X]):
                 "Count the budget in evaluations, or give its seconds."
             )
         return answer.seconds
+
+
+def _checked(answer: Answer, key: str) -> Answer:
+    """The answer, unless it would silently decide the search: NaN is never beaten, a negative price adds budget."""
+    if not 0 <= answer.val_top1_percent <= 100:
+        raise ValueError(
+            f"on_miss answered {key} with val_top1_percent = {answer.val_top1_percent!r}; give a number in [0, 100], "
+            "chance for a run that diverged."
+        )
+    if answer.seconds is not None and not 0 <= answer.seconds < inf:
+        raise ValueError(
+            f"on_miss answered {key} with seconds = {answer.seconds!r}; give a number from 0, None where it is unknown."
+        )
+    return answer

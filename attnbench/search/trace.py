@@ -32,8 +32,9 @@ class Trace:
     """A finished search.
 
     regret_percent: percentage points between the reference's best mean and the chosen architecture's mean over the
-    same seeds; None where the choice has no row. test_top1_percent: mean over the choice's n_test stored test runs,
-    read once, here; None where there is none. budget and spent are in `unit`.
+    same seeds; None where the choice has no row. test_top1_percent: mean over the choice's n_test stored runs, read
+    once, here; None where there is none or one of them has no test value, as no survivors are averaged. budget and
+    spent are in `unit`.
     """
 
     searcher: str

@@ -231,6 +231,31 @@ def test_misses_are_answered_by_a_callable_once_and_paid_for() -> None:
     assert trace.reference is not None
 
 
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Answer(math.nan, "predicted"), r"with val_top1_percent = nan; give a number in \[0, 100\]"),
+        (Answer(101.0, "predicted"), r"with val_top1_percent = 101.0; give a number in \[0, 100\]"),
+        (Answer(50.0, "predicted", -1.0), "with seconds = -1.0; give a number from 0"),
+        (Answer(50.0, "predicted", math.nan), "with seconds = nan; give a number from 0"),
+    ],
+)
+def test_a_miss_answered_with_no_accuracy_or_no_price_is_refused(answer: Answer, message: str) -> None:
+    part = Measurements([run for run in small_runs() if "relu" in run.key])
+    simulation = Simulation(small_space(), part, budget=5, on_miss=lambda _: answer)
+    with pytest.raises(ValueError, match=f"on_miss answered ag1-x.none.none.none {message}"):
+        simulation.evaluate(("x", "none", "none", "none"))
+    assert (simulation.spent, simulation.best_key) == (0, None)
+
+
+def test_no_test_accuracy_of_the_survivors_among_the_seeds() -> None:
+    runs = [MeasuredRun("a", 0, 50.0, 49.0), MeasuredRun("a", 1, 10.0, None), MeasuredRun("a", 2, 51.0, 50.0)]
+    simulation = Simulation(CategoricalSpace({("a",): "a"}), Measurements(runs), budget=1)
+    simulation.evaluate(("a",))
+    trace = simulation.finish()
+    assert (trace.test_top1_percent, trace.n_test) == (None, 0)
+
+
 def test_a_miss_that_cannot_be_paid_for_is_not_measured() -> None:
     def measure(cell: tuple[str, ...]) -> Answer:
         raise AssertionError("measured beyond the budget")
@@ -283,6 +308,9 @@ def test_runs_that_cannot_be_used_are_named() -> None:
         Measurements([one], shown_seed=3)
     with pytest.raises(ValueError, match="a, seed 0: val_top1_percent is nan; give a number"):
         Measurements([MeasuredRun("a", 0, math.nan)])
+    for seconds in (math.nan, -1.0, math.inf):
+        with pytest.raises(ValueError, match=f"a, seed 0: seconds is {seconds}; give a number from 0"):
+            Measurements([MeasuredRun("a", 0, 50.0, seconds=seconds)])
 
 
 class Tables(dict):
