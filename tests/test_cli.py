@@ -126,6 +126,21 @@ CASES = {
     "tau given nothing known": Case(
         ["tau", "--given", "joules"], 1, "attnbench tau: costs has no column 'joules'", error("ValueError")
     ),
+    "tau given no number": Case(
+        ["tau", "--given", "backbone"],
+        1,
+        "attnbench tau: column 'backbone' of costs holds no numbers; a covariate is one of params, macs, step_ms",
+        error("ValueError"),
+    ),
+    "tau given the key": Case(
+        ["tau", "--given", "key"], 1, "attnbench tau: column 'key' of costs holds no numbers", error("ValueError")
+    ),
+    "tau of a weight seed without scores": Case(
+        ["tau", "--proxy", "snip", "--weight-seed", "7"],
+        1,
+        "attnbench tau: no scores of snip on deit with weight seed 7; scored weight seeds: 0",
+        error("ValueError"),
+    ),
     "tau of no proxy": Case(
         ["tau", "--proxy", "zico"],
         1,
@@ -151,6 +166,18 @@ CASES = {
         0,
         r"1 search each, 200 seconds(?s:.*)0\.00 +84\.50",
         lambda a: a[0]["regret_low"] is None,
+    ),
+    "search by one searcher named twice": Case(
+        ["search", "--searcher", "random", "random", "--seeds", "3", "--budget", "5"],
+        0,
+        "3 searches each",
+        lambda a: [(row["searcher"], row["searches"]) for row in a] == [("random", 3)],
+    ),
+    "figure of a search without a query": Case(
+        ["plot", "search", "never.png", "--budget", "0.5", "--seeds", "1"],
+        1,
+        "no query fits into a budget of 0.5 evaluations, so there is nothing to draw",
+        error("ValueError"),
     ),
     "search by no searcher": Case(["search", "--searcher", "luck"], 1, "no searcher 'luck'", error("ValueError")),
     "search of nothing": Case(["search", "--backbone", "cswin"], 1, "no runs of .* on 'cswin'", error("ValueError")),

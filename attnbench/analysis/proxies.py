@@ -58,12 +58,18 @@ def proxy_ranks(
     _high; top_overlap of the best tenth (k rows; chance_overlap of a random score); regret and random_regret of the
     best of those k; n of n_rows used, with `dropped` in words; tau_between_seeds, the noise ceiling, over ceiling_n
     architectures. What is undefined is None, with the reason in `note`.
-    Raises: ValueError for a covariate that is not a column of costs; see also `seed_matrix`.
+    Raises: ValueError for a covariate that is no column of numbers in costs, and for a name without a score on this
+    backbone with this weight seed; see also `seed_matrix`.
     """
     import pandas as pd
 
     if covariate not in costs.columns:
         raise ValueError(f"costs has no column {covariate!r}; it has {', '.join(costs.columns)}.")
+    if covariate in ("key", "backbone") or not pd.api.types.is_numeric_dtype(costs[covariate]):
+        numeric = [name for name in costs.columns if pd.api.types.is_numeric_dtype(costs[name])]
+        raise ValueError(
+            f"column {covariate!r} of costs holds no numbers; a covariate is one of {', '.join(numeric) or 'none'}."
+        )
     matrix = seed_matrix(runs, backbone=backbone, protocol=protocol, value=value)
     accuracy = mean_accuracy(matrix)["mean"].to_dict()
     cost = costs[costs["backbone"] == backbone].set_index("key")
@@ -75,6 +81,13 @@ def proxy_ranks(
     for name in ("params", "macs"):
         if name in cost.columns and (names is None or name in names):
             scores.setdefault(name, cost[name].to_dict())
+    absent = [name for name in names or () if name not in scores]
+    if absent:
+        scored = proxies[(proxies["backbone"] == backbone) & proxies["proxy"].isin(absent)]["weight_seed"]
+        raise ValueError(
+            f"no scores of {', '.join(absent)} on {backbone} with weight seed {weight_seed}; "
+            f"scored weight seeds: {', '.join(map(str, sorted(set(scored)))) or 'none'}."
+        )
     options = {"n_resamples": n_resamples, "level": level, "seed": seed}
     table = []
     for population, keys in of.items():

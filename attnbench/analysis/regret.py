@@ -79,7 +79,7 @@ def search_curves(
     rows: those of `Trace.rows()` of any number of traces, one `searcher`, `search_seed`, `spent` and `value` each.
     Between two evaluations, and after its last, a trace keeps its value; before its first it has none.
     Returns: searcher, spent, mean, low, high, n (traces with a value there); low and high NaN below 3 traces.
-    Raises: ValueError where the frame lacks a column.
+    Raises: ValueError where the frame lacks a column, or a search seed.
     """
     import pandas as pd
 
@@ -87,6 +87,9 @@ def search_curves(
     absent = [name for name in ("searcher", "search_seed", "spent", value) if name not in rows.columns]
     if absent:
         raise ValueError(f"the frame of evaluations lacks {absent}; pass the rows of traces, Trace.rows().")
+    nameless = int(rows["search_seed"].isna().sum())
+    if nameless:
+        raise ValueError(f"{nameless} evaluations have no search_seed, which tells traces apart; number the traces.")
     parts = []
     for searcher, of_searcher in rows.groupby("searcher", sort=False):
         table = of_searcher.groupby(["spent", "search_seed"])[value].last().unstack("search_seed").sort_index()

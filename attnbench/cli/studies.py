@@ -59,7 +59,8 @@ def search(args: argparse.Namespace) -> int:
     traces = _traces(bench, args)
     if args.plot:
         _save(_search_figure(traces, args), args.plot)
-    summary = [_summary(name, [trace for trace in traces if trace.searcher == name]) for name in args.searcher]
+    by_name = {name: [trace for trace in traces if trace.searcher == name] for name in args.searcher}
+    summary = [_summary(name, of_name) for name, of_name in by_name.items()]
     if args.json:
         return show_json(summary)
     title = (
@@ -174,7 +175,7 @@ def _traces(bench: Benchmark, args: argparse.Namespace) -> list[Trace]:
     options: dict[str, Any] = {"budget": args.budget, "unit": args.unit, "repeat_price": args.repeat_price}
     return [
         trace
-        for searcher in args.searcher
+        for searcher in dict.fromkeys(args.searcher)
         for trace in replay(space, measured, searcher, search_seeds=range(args.seeds), **options)
     ]
 
@@ -214,6 +215,10 @@ def _search_figure(traces: list[Trace], args: argparse.Namespace) -> Axes:
     from attnbench.analysis.regret import search_curves
 
     rows = pd.DataFrame([row for trace in traces for row in trace.rows()])
+    if rows.empty:
+        raise ValueError(
+            f"no query fits into a budget of {args.budget:g} {args.unit}, so there is nothing to draw; give more."
+        )
     xlabel = "evaluations" if args.unit == "evaluations" else "simulated seconds"
     return plot_search(search_curves(rows), xlabel=xlabel)
 

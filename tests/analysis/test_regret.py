@@ -67,6 +67,13 @@ def test_curves_of_nothing_and_of_the_wrong_frame() -> None:
         search_curves(traces().drop(columns="spent"))
 
 
+def test_curves_of_traces_without_a_search_seed_are_refused() -> None:
+    frame = traces().astype({"search_seed": "object"})
+    frame.loc[0, "search_seed"] = None
+    with pytest.raises(ValueError, match="1 evaluations have no search_seed, which tells traces apart; number"):
+        search_curves(frame)
+
+
 def test_curves_of_an_undefined_regret_are_nan_only_in_frames() -> None:
     frame = traces().assign(regret_percent=math.nan)
     assert search_curves(frame)["n"].tolist() == [0] * 6
