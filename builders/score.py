@@ -128,7 +128,7 @@ def run(units: Sequence[tuple[Scoring, ...]], args: argparse.Namespace) -> tuple
     from attnbench.nn.proxies.registry import PROXIES
 
     needs_images = any(PROXIES[name].data != "none" for unit in units for scoring in unit for name in scoring.proxies)
-    until = time.monotonic() + 60 * args.minutes if args.minutes else None
+    until = time.monotonic() + 60 * args.minutes if args.minutes is not None else None
     n_rows = failures = 0
     console = Console(stderr=True)
     with Progress(*Progress.get_default_columns(), console=console, disable=not console.is_terminal) as progress:
@@ -162,9 +162,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
     from attnbench.nn.backbones import backbone_config
     from attnbench.nn.frozen import FROZEN
+    from attnbench.nn.protocol import protocol
 
     try:
-        backbones = args.backbone or list(FROZEN.get(args.protocol, {}))
+        protocol(args.protocol)
+        backbones = list(dict.fromkeys(args.backbone or FROZEN.get(args.protocol, {})))
         for backbone in backbones:
             backbone_config(backbone)
         given = args.graphs and [line for line in args.graphs.read_text().splitlines() if line.strip()]

@@ -174,6 +174,25 @@ def test_an_unknown_backbone_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert "error: unknown backbone 'resnet'; known: deit" in capsys.readouterr().err
 
 
+def test_an_unknown_protocol_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score.main(["--data", str(tmp_path), "--workers", "0", "--protocol", "fmnist"]) == 1
+    assert "error: unknown protocol 'fmnist'; known: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("scored_on")
+def test_a_backbone_named_twice_is_scored_once(tmp_path: Path) -> None:
+    add_runs(tmp_path, GRID)
+    assert call(tmp_path, "--backbone", "deit") == 0
+    assert set(identities(tmp_path).values()) == {1}
+
+
+@pytest.mark.usefixtures("scored_on")
+def test_no_minutes_are_no_time_for_a_unit(tmp_path: Path) -> None:
+    add_runs(tmp_path, GRID)
+    assert call(tmp_path, "--minutes", "0") == 0
+    assert not rows(tmp_path)
+
+
 def test_missing_images_are_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add_runs(tmp_path, GRID)
     (tmp_path / "images").mkdir()
