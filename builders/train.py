@@ -83,7 +83,7 @@ def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
         TimeRemainingColumn,
     )
 
-    until = time.monotonic() + 60 * args.minutes if args.minutes else None
+    until = None if args.minutes is None else time.monotonic() + 60 * args.minutes
     failures = 0
     console = Console(stderr=True)
     columns = (
