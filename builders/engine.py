@@ -72,7 +72,15 @@ def run_units(
                     unit, tries = again.pop(0) if again else (next(waiting, None), 0)
                     if unit is None:
                         break
-                    running[pool.submit(_run, work, unit)] = (unit, tries, time.monotonic())
+                    try:
+                        future = pool.submit(_run, work, unit)
+                    except BrokenProcessPool:  # a worker died since the last look
+                        again.append((unit, tries))
+                        broken = True
+                        break
+                    running[future] = (unit, tries, time.monotonic())
+                if broken:
+                    break
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -105,14 +113,15 @@ def _in_process(
     if setup:
         try:
             setup(*setup_args)
-        except Exception as error:
-            raise SetupFailed(f"{type(error).__name__}: {error}") from error
+        except Exception as failure:
+            raise SetupFailed(f"{type(failure).__name__}: {failure}") from failure
     longest = 0.0
     for unit in units:
         if not _time_for(longest, until):
             return
         started = time.monotonic()
-        result, error = None, None
+        result: Any = None
+        error: BaseException | None = None
         try:
             result = work(unit)
         except Exception as raised:

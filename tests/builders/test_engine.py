@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,21 @@ def test_units_of_a_killed_worker_run_again(tmp_path: Path) -> None:
     done = list(run_units(units, die_once, workers=2))
     assert sorted(d.result for d in done) == ["0", "1", "2", "3"]
     assert all(d.error is None for d in done)
+
+
+def test_a_pool_found_broken_at_the_next_start_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = ProcessPoolExecutor.submit
+    calls: list[int] = []
+
+    def breaks_at_the_third(pool: ProcessPoolExecutor, *args: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise BrokenProcessPool("a worker died")
+        return submit(pool, *args)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", breaks_at_the_third)
+    done = list(run_units(range(5), square, workers=1))
+    assert sorted(d.result for d in done) == [0, 1, 4, 9, 16]
 
 
 def test_a_unit_that_kills_every_worker_is_given_up() -> None:
