@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid, attend
 from attnbench.nn.blocks import Block, init_linears
-from attnbench.nn.padding import Padded, Size, patch_grid
+from attnbench.nn.padding import Size, padded, patch_grid
 from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
 
 EPS = 1e-5
@@ -85,9 +85,7 @@ class CSwinConfig:
             patch_size, n_channels = 2, width
         model = CSwin(stages, self.widths[-1], self.n_classes)
         init_linears(model)
-        if self.image_size == self.padded_size:
-            return model
-        return Padded(model, self.image_size, self.padded_size)
+        return padded(model, self.image_size, self.padded_size)
 
 
 class CSwin(nn.Module):

@@ -33,6 +33,11 @@ class Padded(nn.Module):
         return self.backbone.get_classifier()
 
 
+def padded(backbone: nn.Module, image_size: Size, padded_size: Size) -> nn.Module:
+    """The backbone itself where no border is needed, else inside `Padded`."""
+    return backbone if image_size == padded_size else Padded(backbone, image_size, padded_size)
+
+
 def patch_grid(size: Size, patch_size: Size) -> Size:
     """Rows and columns of patches. Raises: ValueError where patches would leave pixels out."""
     if any(side % patch for side, patch in zip(size, patch_size, strict=True)):

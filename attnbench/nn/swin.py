@@ -8,7 +8,7 @@ from timm.models.swin_transformer import SwinTransformer, SwinTransformerBlock
 from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
-from attnbench.nn.padding import Padded, Size, patch_grid
+from attnbench.nn.padding import Size, padded, patch_grid
 from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
 
 
@@ -58,9 +58,7 @@ class SwinConfig:
                 if is_searched:
                     search_in(block, for_one_attention(graph), self.searched_window, local=self.local)
         model.init_weights(needs_reset=False)
-        if self.image_size == self.padded_size:
-            return model
-        return Padded(model, self.image_size, self.padded_size)
+        return padded(model, self.image_size, self.padded_size)
 
 
 def search_in(block: SwinTransformerBlock, graph: GraphFunction, window: Size, *, local: bool) -> None:

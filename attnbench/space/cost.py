@@ -96,16 +96,6 @@ def cost_of(root: Node) -> Cost:
     return Cost(Polynomial.of(macs), Polynomial.of(elements), Polynomial.of({max(sizes): 1}))
 
 
-def token_order(root: Node) -> int:
-    """Power of N in time and memory: `cost_of(root).order` without the polynomials."""
-    steps = program(best_order(root))
-    order = 0
-    for step in steps:
-        product = step_macs(step, steps)
-        order = max(order, step.shape.count("N"), product[0] if product else 0)
-    return order
-
-
 def best_order(root: Node) -> Node:
     """The expression with every chain of matrix products in its cheapest order, N large first, then d.
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attnbench.errors import InvalidGraph
 from attnbench.space.check import check, scan
-from attnbench.space.cost import token_order
+from attnbench.space.cost import cost_of
 from attnbench.space.graph import Graph, K, Q, V, build
 from attnbench.space.grid import cell_graph, cells
 from attnbench.space.named import named_graphs
@@ -33,7 +33,7 @@ def random_graph(rng: random.Random) -> Graph:
 @given(st.integers(0, 2**32))
 def test_the_scan_agrees_with_the_cost_polynomial(seed):
     graph = random_graph(random.Random(seed))
-    assert (scan(graph.root)[0] is not None) == (token_order(graph.root) > 1)
+    assert (scan(graph.root)[0] is not None) == (cost_of(graph.root).order > 1)
 
 
 @pytest.mark.parametrize(
