@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
-from attnbench.space.parse import parse
+from attnbench.space.architecture import read_architecture
 from builders.shards import read_shards
 
 Row = tuple[str, str, str, int]  # key, backbone, protocol_hash, seed
@@ -59,7 +59,9 @@ def candidates(data: Path) -> dict[str, list[str]]:
     cells, which favours functions that several cells share. Raises: DataError.
     """
     manifest = read_manifest(data)
-    table = read_table(data, "architectures", manifest).select(["key", "text", "is_named", "is_wild"]).to_pylist()
+    columns = ["key", "kind", "text", "is_named", "is_wild"]
+    table = read_table(data, "architectures", manifest).select(columns).to_pylist()
+    table = [row for row in table if row["kind"] == "attention"]
     texts = {row["key"]: row["text"] for row in table}
     cell_keys = read_table(data, "cells", manifest).column("key").to_pylist()
     random.Random("in_grid").shuffle(cell_keys)
@@ -100,7 +102,7 @@ def missing(runs: Iterable[TrainingRun], present: set[Row], hashes: dict[str, st
     keys: dict[str, str] = {}
     for run in runs:
         if run.text not in keys:
-            keys[run.text] = parse(run.text).key
+            keys[run.text] = read_architecture(run.text).key
         row = (keys[run.text], run.backbone, hashes[run.backbone], run.seed)
         if row not in seen:
             seen.add(row)

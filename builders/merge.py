@@ -11,7 +11,7 @@ from typing import Any
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table, write_release
 from attnbench.dataset.schema import TABLES
 from attnbench.errors import AttnBenchError, DataError
-from attnbench.space.parse import parse
+from attnbench.space.architecture import read_architecture
 from builders.shards import DATA, MEASURED, only_builder, read_shards, shard_paths
 
 Rows = list[dict[str, Any]]
@@ -27,7 +27,7 @@ def merged(released: Rows, fresh: Rows, identity: Sequence[str]) -> Rows:
 
 def rekeyed(rows: Rows) -> Rows:
     """Rows with the key that today's rules give to their text: rows belong to formulas, keys are derived."""
-    return [row | {"key": parse(row["text"]).key} for row in rows]
+    return [row | {"key": read_architecture(row["text"]).key} for row in rows]
 
 
 def release(data: Path, version: str) -> dict[str, tuple[int, int]]:

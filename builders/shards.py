@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attnbench.dataset.files import parse_table, write_table
 from attnbench.dataset.schema import TABLES
 from attnbench.errors import DataError
-from attnbench.space.parse import parse
+from attnbench.space.architecture import read_architecture
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,14 +45,14 @@ def shard_paths(data: Path, table: str) -> list[Path]:
 def read_shards(data: Path, table: str) -> pa.Table:
     """All fresh rows of a table, with `key` derived from `text` by today's rules.
 
-    Raises: DataError (a damaged shard, by name), InvalidGraph (a text that no longer parses).
+    Raises: DataError (a damaged shard, by name), InvalidGraph, InvalidSubnet (a text that no longer parses).
     """
     import pyarrow as pa
 
     schema = TABLES[table]
     parts = [parse_table(path.read_bytes(), schema, str(path), shard=True) for path in shard_paths(data, table)]
     rows = pa.concat_tables(parts) if parts else schema.shard.empty_table()
-    keys = pa.array([parse(text).key for text in rows.column("text").to_pylist()], pa.string())
+    keys = pa.array([read_architecture(text).key for text in rows.column("text").to_pylist()], pa.string())
     return rows.append_column("key", keys).select(schema.column_names).cast(schema.arrow)
 
 

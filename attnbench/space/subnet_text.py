@@ -10,7 +10,7 @@ from attnbench.errors import InvalidSubnet
 from attnbench.space.subnet import AutoFormerSubnet, PiTSubnet, Subnet
 
 MAX_CHARACTERS = 2000
-_FAMILIES: dict[str, type[AutoFormerSubnet] | type[PiTSubnet]] = {"autoformer": AutoFormerSubnet, "pit": PiTSubnet}
+FAMILIES: dict[str, type[AutoFormerSubnet] | type[PiTSubnet]] = {"autoformer": AutoFormerSubnet, "pit": PiTSubnet}
 _EXAMPLE = "autoformer(embed_dim=192, heads=[3, 4], mlp_ratios=[3.5, 4])"
 
 
@@ -29,8 +29,8 @@ def parse_subnet(text: str) -> Subnet:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InvalidSubnet(f"{text!r:.80} is no subnet; one is written like {_EXAMPLE}") from None
     family = call.func.id
-    if family not in _FAMILIES:
-        raise InvalidSubnet(f"unknown family {family!r}; known: {', '.join(_FAMILIES)}")
+    if family not in FAMILIES:
+        raise InvalidSubnet(f"unknown family {family!r}; known: {', '.join(FAMILIES)}")
     return _make(family, given)
 
 
@@ -101,7 +101,7 @@ def _pick(given: Mapping[str, object], **names: tuple[str, ...]) -> dict[str, ob
 
 
 def _make(family: str, given: dict[str, object]) -> Subnet:
-    cls = _FAMILIES[family]
+    cls = FAMILIES[family]
     known = {field.name: field for field in fields(cls)}
     wrong = [name for name in given if name not in known]
     missing = [name for name in known if name not in given and name != "head_dim"]
