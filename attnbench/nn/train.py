@@ -167,9 +167,22 @@ class FlatAdamW:
         self.grads.zero_()
 
 
+# What has more than one dimension and is no weight of a layer: tokens, positions, tables of relative positions.
+SPARED = (
+    "cls_token",
+    "class_token",
+    "dist_token",
+    "pos_embed",
+    "positions",
+    "relative_position_bias_table",
+    "key_tables",
+    "value_tables",
+)
+
+
 def decays(name: str, parameter: Tensor) -> bool:
-    """Weight decay is for matrices and filters; not for 1-D parameters, position embeddings and class tokens."""
-    return parameter.ndim > 1 and not any(token in name for token in ("pos_embed", "cls_token"))
+    """Weight decay is for matrices and filters; not for 1-D parameters, tokens, positions and tables of positions."""
+    return parameter.ndim > 1 and not any(spared in name.rpartition(".")[2] for spared in SPARED)
 
 
 def to_device(split: Split, device: str) -> Split:

@@ -9,10 +9,13 @@ from torch import nn
 from torch.nn import functional
 
 from attnbench.nn import train as trainer
-from attnbench.nn.backbones import build_backbone
+from attnbench.nn.backbones import BACKBONES, backbone_config, build_backbone
 from attnbench.nn.data import Split, Splits
+from attnbench.nn.full import FULL
 from attnbench.nn.protocol import protocol
+from attnbench.nn.subnet import network
 from attnbench.nn.train import FlatAdamW, decays, epoch_batches, evaluate, learning_rate, train_run
+from attnbench.space.subnet_named import SPACES
 
 RECIPE = replace(protocol("fmnist-micro"), epochs=3, batch_size=20)
 
@@ -121,6 +124,23 @@ def test_only_matrices_and_filters_decay():
     spared = {name for name, p in build_backbone("deit", softmax, 0).named_parameters() if not decays(name, p)}
     assert {"cls_token", "pos_embed", "head.bias", "fc_norm.weight", "blocks.0.attn.local.bias"} <= spared
     assert not spared & {"head.weight", "patch_embed.proj.weight", "blocks.2.attn.local.weight"}
+
+
+SUBNETS = {name: (space.largest, space.frame) for name, space in SPACES.items()}
+
+
+@pytest.mark.parametrize("name", [*BACKBONES, *FULL, "swin, softmax", *SUBNETS])
+def test_exactly_the_weights_of_layers_decay(name):
+    with torch.device("meta"):
+        if name in SUBNETS:
+            model = network(*SUBNETS[name])
+        elif name == "swin, softmax":
+            model = replace(backbone_config("swin"), searched="BB").build(softmax)
+        else:
+            model = backbone_config(name).build(softmax)
+    modules = model.named_modules()
+    weights = {f"{place}.weight" for place, module in modules if isinstance(module, (nn.Linear, nn.Conv2d))}
+    assert {place for place, parameter in model.named_parameters() if decays(place, parameter)} == weights
 
 
 def test_the_learning_rate_warms_up_and_falls_to_zero():
