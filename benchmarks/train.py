@@ -1,6 +1,6 @@
 """How fast one run trains, beside a plain timm model, DataLoader and loop on the same graph and core.
 
-    python benchmarks/train.py [--formula TEXT] [--steps 200] [--profile]
+    python benchmarks/train.py [--backbone pvt] [--formula TEXT] [--steps 25] [--profile]
 
 Both are timed in turns in one process on one thread, so that a busy machine slows both alike; the ratio is the figure.
 """
@@ -13,13 +13,15 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
+from timm.models.swin_transformer import window_partition, window_reverse
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from attnbench.nn.attention import Grid
+from attnbench.nn.attention import FrameAttention, Grid
 from attnbench.nn.backbones import ViTConfig, backbone_config, build_backbone
+from attnbench.nn.cswin import CrossFrame
 from attnbench.nn.data import Splits, load_splits
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.protocol import Protocol, protocol
@@ -41,49 +43,78 @@ TRIED = """What was tried, and kept where it paid (measured on deit):
 class PlainAttention(nn.Module):
     """The frame as one would write it first: views, a convolution, no thought for copies."""
 
-    def __init__(self, config: ViTConfig, graph: Graph):
+    def __init__(self, frame: FrameAttention, graph: Graph):
         super().__init__()
-        self.heads, self.grid = config.n_heads, config.grid
+        width = frame.proj.in_features
+        self.heads, self.grid = frame.n_heads, frame.grid
         self.graph = compile_graph(graph)
-        self.qkv = nn.Linear(config.width, 3 * config.width)
-        self.local = nn.Conv2d(config.width, config.width, 3, padding=1, groups=config.width)
-        self.proj = nn.Linear(config.width, config.width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.local = None if frame.local is None else nn.Conv2d(width, width, 3, padding=1, groups=width)
+        self.proj = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, **_: object) -> Tensor:
-        batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).reshape(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+    def forward(self, x: Tensor, *_: object, **__: object) -> Tensor:
+        return self.proj(self.attend(self.qkv(x), self.heads, self.grid, self.local))
+
+    def attend(self, qkv: Tensor, heads: int, grid: Grid, local: nn.Module | None) -> Tensor:
+        batch, tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+        q, k, v = qkv.reshape(batch, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4)
         out = self.graph(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
-        merged = v.transpose(1, 2).reshape(batch, tokens, width)
-        out[:, 1:] = out[:, 1:] + self._convolve(merged[:, 1:], self.grid)
-        return self.proj(out)
-
-    def _convolve(self, patches: Tensor, grid: Grid) -> Tensor:
-        image = patches.transpose(1, 2).reshape(len(patches), -1, grid.rows, grid.cols)
-        return self.local(image).flatten(2).transpose(1, 2)
+        if local is not None:
+            patches = v.transpose(1, 2).reshape(batch, tokens, width)[:, grid.prefix :]
+            image = patches.transpose(1, 2).reshape(batch, width, grid.rows, grid.cols)
+            out[:, grid.prefix :] = out[:, grid.prefix :] + local(image).flatten(2).transpose(1, 2)
+        return out
 
 
-def plain_model(config: ViTConfig, graph: Graph) -> nn.Module:
-    model = VisionTransformer(
-        img_size=config.image_size,
-        patch_size=config.patch_size,
-        in_chans=config.n_channels,
-        num_classes=config.n_classes,
-        embed_dim=config.width,
-        depth=config.depth,
-        num_heads=config.n_heads,
-        mlp_ratio=config.mlp_ratio,
-    )
-    for block in model.blocks:
-        block.attn = PlainAttention(config, graph)
+class PlainCross(PlainAttention):
+    """The same over the cross-shaped windows of CSwin, each half of the heads by itself."""
+
+    def __init__(self, frame: CrossFrame, graph: Graph):
+        super().__init__(frame, graph)
+        self.windows = frame.windows
+        width = frame.proj.in_features // len(self.windows)
+        self.locals = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1, groups=width) for _ in self.windows)
+        self.local = None
+
+    def forward(self, x: Tensor, *_: object, **__: object) -> Tensor:
+        rows, cols, branches = self.grid.rows, self.grid.cols, len(self.windows)
+        parts = self.qkv(x).reshape(len(x), rows, cols, 3, branches, -1).unbind(4)
+        out = []
+        for part, size, local in zip(parts, self.windows, self.locals, strict=True):
+            cut = window_partition(part.flatten(3), size).flatten(1, 2)
+            done = self.attend(cut, self.heads // branches, Grid(*size), local)
+            out.append(window_reverse(done, size, rows, cols).flatten(1, 2))
+        return self.proj(torch.cat(out, dim=2))
+
+
+def plain_model(backbone: str, graph: Graph) -> nn.Module:
+    """timm's model, or ours where timm has none, with the plain frame in place of ours."""
+    config = backbone_config(backbone)
+    ours = model = config.build(compile_graph(graph))
+    if isinstance(config, ViTConfig):
+        model = VisionTransformer(
+            img_size=config.image_size,
+            patch_size=config.patch_size,
+            in_chans=config.n_channels,
+            num_classes=config.n_classes,
+            embed_dim=config.width,
+            depth=config.depth,
+            num_heads=config.n_heads,
+            mlp_ratio=config.mlp_ratio,
+        )
+    frames = [(name, module) for name, module in ours.named_modules() if isinstance(module, FrameAttention)]
+    for name, frame in frames:
+        plain = PlainCross(frame, graph) if isinstance(frame, CrossFrame) else PlainAttention(frame, graph)
+        model.set_submodule(name, plain)
     return model
 
 
 Trainer = Callable[[int], None]
 
 
-def plain_trainer(config: ViTConfig, graph: Graph, recipe: Protocol, data: Splits) -> tuple[Trainer, nn.Module]:
+def plain_trainer(backbone: str, graph: Graph, recipe: Protocol, data: Splits) -> tuple[Trainer, nn.Module]:
     """AdamW, clip_grad_norm_ and a DataLoader with a flip in its collation, as in many a training script."""
-    model = plain_model(config, graph)
+    model = plain_model(backbone, graph)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 1000)
 
@@ -143,7 +174,7 @@ def main() -> None:
     recipe, graph = protocol("fmnist-micro"), parse(args.formula)
     data = load_splits(recipe)
     ours, model = our_trainer(args.backbone, graph, recipe, data)
-    plain, plain_net = plain_trainer(backbone_config(args.backbone), graph, recipe, data)
+    plain, plain_net = plain_trainer(args.backbone, graph, recipe, data)
     for train in (ours, plain):
         train(5)
     turns = [

@@ -113,7 +113,7 @@ def test_stages_that_are_not_searched_keep_softmax(letters: str, backbone: str) 
     ("backbone", "sizes"),
     [
         ("deit", [(4, 17, 8)] * 3),
-        ("pvt", [(3, 64, 8), (6, 17, 8)]),
+        ("pvt", [(2, 64, 8), (4, 17, 8)]),
         ("swin", [(4 * 3, 16, 8), (6, 16, 8)]),
         ("cswin", [(4 * 1, 16, 12)] * 2 + [(2 * 2, 8, 12)] * 2),
     ],
