@@ -34,21 +34,59 @@ class SplitHeads(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        batch, n_tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-        ctx.shape, ctx.prefix = (batch, n_tokens, 3, n_heads, width // n_heads), prefix
-        q, k, v = qkv.view(ctx.shape).permute(2, 0, 3, 1, 4)
+    def forward(qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, ...]:
+        width = qkv.shape[2] // 3
+        q, k, v = qkv.unflatten(2, (3, n_heads, -1)).permute(2, 0, 3, 1, 4)
         return q.contiguous(), k.contiguous(), v.contiguous(), qkv[:, prefix:, 2 * width :].contiguous()
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, ctx.n_heads, ctx.prefix = inputs
+
+    @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        batch, n_tokens, _, n_heads, head_width = ctx.shape
-        whole = grads[0].new_empty(ctx.shape)
-        for part, grad in zip(whole.permute(2, 0, 3, 1, 4), grads[:3], strict=True):
-            part.copy_(grad)
-        whole = whole.view(batch, n_tokens, 3 * n_heads * head_width)
-        whole[:, ctx.prefix :, 2 * n_heads * head_width :] += grads[3]
-        return whole, None, None
+        return JoinHeads.apply(*grads, ctx.n_heads, ctx.prefix), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], qkv: Tensor, n_heads: int, prefix: int) -> Any:
+        parts = SplitHeads.apply(as_batch(info, in_dims[0], qkv), n_heads, prefix)
+        return tuple(part.unflatten(0, (info.batch_size, -1)) for part in parts), (0, 0, 0, 0)
+
+
+class JoinHeads(torch.autograd.Function):
+    """The adjoint of SplitHeads, and its backward pass: q, k, v side by side as (B, N, 3C), patches added to v.
+
+    Each is linear and the other's gradient, so that gradients of gradients exist.
+    """
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, patches: Tensor, n_heads: int, prefix: int) -> Tensor:
+        batch, _, n_tokens, head_width = q.shape
+        whole = q.new_empty(batch, n_tokens, 3, n_heads, head_width)
+        for place, part in zip(whole.permute(2, 0, 3, 1, 4), (q, k, v), strict=True):
+            place.copy_(part)
+        whole = whole.flatten(2)
+        whole[:, prefix:, 2 * n_heads * head_width :] += patches
+        return whole
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *_, ctx.n_heads, ctx.prefix = inputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return *SplitHeads.apply(grad, ctx.n_heads, ctx.prefix), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        parts = [as_batch(info, dim, part) for dim, part in zip(in_dims, inputs[:4], strict=False)]
+        return JoinHeads.apply(*parts, *inputs[4:]).unflatten(0, (info.batch_size, -1)), 0
+
+
+def as_batch(info: Any, dim: int | None, x: Tensor) -> Tensor:
+    """vmap's dimension in front of the samples, and the two as one; what has no such dimension is repeated."""
+    x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+    return x.flatten(0, 1)
 
 
 def attend(graph: GraphFunction, qkv: Tensor, n_heads: int, prefix: int) -> tuple[Tensor, Tensor]:

@@ -76,3 +76,31 @@ def test_graph_must_keep_the_shape():
         FrameAttention(8, 2, lambda q, k, v: nn.functional.adaptive_avg_pool2d(v, (1, 4)), Grid(2, 2))(
             torch.randn(1, 4, 8)
         )
+
+
+def mixer(q, k, v):
+    return q @ torch.softmax(k.mT @ v, -1)
+
+
+@pytest.mark.parametrize("graph", [mixer, lambda q, k, v: q], ids=["all three", "q alone"])
+def test_gradients_of_single_samples_by_vmap_are_those_of_a_loop(graph):
+    torch.manual_seed(0)
+    module = FrameAttention(6, 2, graph, Grid(2, 3, prefix=1)).double()
+    weights = dict(module.named_parameters())
+    x = torch.randn(3, 7, 6, dtype=torch.float64)
+
+    def output(weights, sample):
+        return torch.func.functional_call(module, weights, (sample[None],)).square().sum()
+
+    together = torch.func.vmap(torch.func.grad(output), (None, 0))(weights, x)
+    for i, sample in enumerate(x):
+        alone = torch.autograd.grad(module(sample[None]).square().sum(), list(weights.values()))
+        for name, grad in zip(weights, alone, strict=True):
+            torch.testing.assert_close(together[name][i], grad)
+
+
+def test_gradients_of_gradients_are_right():
+    torch.manual_seed(0)
+    module = FrameAttention(4, 2, mixer, Grid(1, 2, prefix=1)).double()
+    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(module, x)
