@@ -38,6 +38,10 @@ class DataError(AttnBenchError):
     """Tables that cannot be used: missing, cut short, changed, of another schema version, or breaking a rule."""
 
 
+class DiskFull(AttnBenchError):
+    """A file that could not be written for want of space; what it was to replace is still there, whole."""
+
+
 class InvalidSQL(AttnBenchError, ValueError):
     """A statement that is no single SELECT over the tables, or that DuckDB refuses."""
 
