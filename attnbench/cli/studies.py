@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.show import count, load_bench, number, percent, plural, show, show_json, show_table
-from attnbench.dataset.schema import PROXY_DIRECTIONS
+from attnbench.dataset.schema import proxy_direction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,8 +147,7 @@ def proxy_ranks_of(
         backbone=backbone,
         protocol=protocol,
         names=names,
-        # A part, such as dss.qkv, points the way of its whole.
-        directions={name: PROXY_DIRECTIONS.get(name.split(".")[0], "higher") for name in stored},
+        directions={name: proxy_direction(name) for name in stored},
         **options,
     )
 

@@ -7,6 +7,7 @@ so that a damaged file is an error and never a wrong number.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -16,13 +17,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnbench.dataset.schema import SCHEMA_VERSION, TABLES, Table
-from attnbench.errors import DataError
+from attnbench.dataset.schema import TABLES
+from attnbench.dataset.table import READABLE_VERSIONS, SCHEMA_VERSION, Table
+from attnbench.errors import DataError, DiskFull
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "manifest.json"
+# A full disk, a used-up quota, a limit on the size of files.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DATA_SETTING = "ATTNBENCH_DATA"
 _WAY_OUT = (
     "Install attnbench again for its own tables, fetch a release with `attnbench download ADDRESS`, "
@@ -97,11 +101,10 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
         version, schema_version = str(raw["data_version"]), int(raw["schema_version"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"{where} is no manifest ({type(error).__name__}: {error}). {_WAY_OUT}") from None
-    if schema_version != SCHEMA_VERSION:
+    if schema_version not in READABLE_VERSIONS:
         newer = "Upgrade attnbench" if schema_version > SCHEMA_VERSION else "Fetch a newer data release"
-        raise DataError(
-            f"{where} has schema version {schema_version}; this attnbench reads version {SCHEMA_VERSION}. {newer}."
-        )
+        readable = " and ".join(map(str, READABLE_VERSIONS))
+        raise DataError(f"{where} has schema version {schema_version}; this attnbench reads {readable}. {newer}.")
     try:
         tables = {name: FileInfo(**info) for name, info in raw["tables"].items()}
     except (KeyError, TypeError, AttributeError) as error:
@@ -242,17 +245,29 @@ def write_manifest(directory: Path, data_version: str) -> Manifest:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write beside `path`: moved into place when the block ends well, removed when it does not."""
+    """A file to write beside `path`: moved into place when the block ends well, removed when it does not.
+
+    Raises: DiskFull; a file that was there before stays as it was.
+    """
     import tempfile
 
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    beside = Path(name)
+    beside = None
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        os.close(handle)
+        beside = Path(name)
         yield beside
         with open(beside, "rb+") as file:
             os.fsync(file.fileno())
         beside.chmod(0o644)  # mkstemp's 0600 would lock other users out
         os.replace(beside, path)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        raise DiskFull(
+            f"{path} could not be written: {os.strerror(error.errno)}. Free some space and start again; "
+            "what was written before is whole."
+        ) from None
     finally:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            beside.unlink(missing_ok=True)

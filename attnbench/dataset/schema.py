@@ -5,14 +5,9 @@ The pyarrow schemas, the checks of `verify` and the pages of the dataset card al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA_VERSION = 1
+from attnbench.dataset.table import Column, Table
 
 STATUSES = ("ok", "stopped", "diverged")
 KINDS = ("attention", "subnet")
@@ -28,72 +23,37 @@ PROTOCOL_CLASSES = {
     "imagenet-300e": 1000,
 }
 
-# Which end of a stored score promises a better network. The proxies' registry declares the same, but needs torch.
+# What `query` asks for where nothing is said; a subnet's backbone is its space.
+DEFAULT_BACKBONE = "deit"
+DEFAULT_PROTOCOL = {"attention": "fmnist-micro", "subnet": "micro-scratch"}
+
+# A subnet is read out of a trained supernet: searches choose by these, so test stays unread.
+INHERITED_PROTOCOLS = ("micro-entangled", "micro-classical")
+
+# Which end of a stored score promises a better network: of a proxy, or of a part that points another way than its
+# whole. The proxies' registry declares the same, but needs torch; a test holds the two equal.
 PROXY_DIRECTIONS: dict[str, Literal["higher", "lower"]] = {
     "dss": "higher",
     "snip": "higher",
     "naswot": "higher",
     "synflow": "higher",
+    "grasp": "higher",
+    "te_nas.ntk": "lower",
+    "te_nas.regions": "higher",
+    "grad_norm": "higher",
+    "jacob_cov": "higher",
+    "zico": "higher",
+    "az_nas.expressivity": "higher",
+    "az_nas.progressivity": "higher",
+    "az_nas.trainability": "higher",
+    "params": "higher",
+    "macs": "higher",
 }
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column: what it holds, in which unit, which direction is better, and who wrote it.
-
-    `dtype` is one of string, bool, int32, int64, float64, timestamp-free ISO strings being `string`, or
-    `list<...>` of these. `nullable` says that null is a meaningful value, explained in `meaning`.
-    """
-
-    name: str
-    dtype: str
-    meaning: str
-    unit: str = ""
-    better: str = ""
-    nullable: bool = False
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: its columns, the columns that identify a row, and the builder that writes it."""
-
-    name: str
-    meaning: str
-    columns: tuple[Column, ...]
-    identity: tuple[str, ...]
-    source: str
-
-    @cached_property
-    def arrow(self) -> pa.Schema:
-        """The pyarrow schema of the released table; its metadata names the table and the schema version."""
-        return _arrow(self, self.columns)
-
-    @cached_property
-    def shard(self) -> pa.Schema:
-        """The pyarrow schema of a fresh shard: without `key`, which a merge derives from `text`."""
-        return _arrow(self, tuple(c for c in self.columns if c.name != "key"))
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
-
-
-def _arrow(table: Table, columns: tuple[Column, ...]) -> pa.Schema:
-    import pyarrow as pa
-
-    simple = {
-        "string": pa.string(),
-        "bool": pa.bool_(),
-        "int32": pa.int32(),
-        "int64": pa.int64(),
-        "float64": pa.float64(),
-    }
-    types = simple | {f"list<{name}>": pa.list_(dtype) for name, dtype in simple.items()}
-    return pa.schema(
-        [pa.field(column.name, types[column.dtype], nullable=column.nullable) for column in columns],
-        metadata={"attnbench.table": table.name, "attnbench.schema_version": str(SCHEMA_VERSION)},
-    )
+def proxy_direction(name: str) -> Literal["higher", "lower"]:
+    """Which end of a score is good; a part, such as dss.qkv, points the way of its whole unless it is listed."""
+    return PROXY_DIRECTIONS.get(name) or PROXY_DIRECTIONS.get(name.split(".")[0], "higher")
 
 
 KEY = Column(
@@ -109,7 +69,9 @@ TEXT = Column(
     "the spelling that was measured; the formula over q, k, v, or the subnet's specification",
     source="space/parse.py",
 )
-BACKBONE = Column("backbone", "string", "deit, pvt, swin, cswin (micro sizes) or a full size's name")
+BACKBONE = Column(
+    "backbone", "string", "deit, pvt, swin, cswin (micro sizes), a full size's name, or the space of a subnet"
+)
 
 
 ARCHITECTURES = Table(
@@ -187,14 +149,15 @@ COSTS = Table(
 
 RUNS = Table(
     "runs",
-    "One training run from scratch. Nothing is imputed; failures keep what was measured.",
+    "One training run from scratch, or a subnet with the weights it inherits from a trained supernet (protocols "
+    f"{' and '.join(INHERITED_PROTOCOLS)}). Nothing is imputed; failures keep what was measured.",
     (
         KEY,
         TEXT,
         BACKBONE,
         Column("protocol", "string", "name of the recipe, e.g. fmnist-micro"),
         Column("protocol_hash", "string", "hash of the recipe as frozen for this backbone", source="nn/protocol.py"),
-        Column("seed", "int32", "fixes initial weights and data order"),
+        Column("seed", "int32", "fixes initial weights and data order, of the supernet where weights are inherited"),
         Column(
             "status",
             "string",
@@ -222,7 +185,8 @@ RUNS = Table(
         Column(
             "test_top1_percent",
             "float64",
-            "test top-1, read once after the protocol's last epoch; null unless status is ok",
+            "test top-1, read once after the protocol's last epoch; null unless status is ok, and where weights are "
+            "inherited: a search chooses by these",
             unit="percent",
             better="higher",
             nullable=True,
@@ -230,7 +194,7 @@ RUNS = Table(
         Column(
             "test_loss",
             "float64",
-            "test loss, read once after the protocol's last epoch; null unless status is ok",
+            "test loss, read with the test top-1; null where that is",
             unit="nats",
             better="lower",
             nullable=True,
@@ -276,7 +240,48 @@ REJECTIONS = Table(
     "builders enumerate",
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (ARCHITECTURES, CELLS, COSTS, RUNS, PROXIES, REJECTIONS)}
+LATENCY = Table(
+    "latency",
+    "Time and memory of one attention alone over the number of tokens: no projections, no network around it. Batch 1, "
+    "3 heads of width 64 (those of DeiT-Tiny), float32, inference.",
+    (
+        KEY,
+        TEXT,
+        Column("n_tokens", "int32", "number of tokens N", unit="count"),
+        Column("latency_ms", "float64", "one forward pass, median of several", unit="ms", better="lower"),
+        Column("peak_bytes", "int64", "most memory held at once beyond q, k and v", unit="bytes", better="lower"),
+        Column("device", "string", "processor that was timed"),
+        Column("threads", "int32", "threads it was given", unit="count"),
+        Column("torch_version", "string", "version of torch"),
+    ),
+    ("key", "n_tokens"),
+    "builders latency",
+)
+
+PUBLISHED = Table(
+    "published",
+    "A figure as a paper or its code reports it: nothing here was measured by us. Joined with `architectures` by "
+    "`model` where that is one of its names.",
+    (
+        Column("model", "string", "the network: a size of a backbone, such as DeiT-T, or a published subnet"),
+        Column("method", "string", "its attention, the search that found it, or how it was trained"),
+        Column("dataset", "string", "what was trained and evaluated on"),
+        Column("image_size", "int32", "height and width", unit="pixels"),
+        Column("metric", "string", "what `value` is: top1, top5, search_cost or params; parts after a dot"),
+        Column("value", "float64", "the figure, in `unit`"),
+        Column("unit", "string", "percent, GPU-days or count"),
+        Column("params", "int64", "parameters as reported, often rounded", unit="count", better="lower", nullable=True),
+        Column("macs", "int64", "multiply-adds as reported (often called FLOPs)", "count", "lower", nullable=True),
+        Column("source", "string", "paper or repository that reports it"),
+        Column("note", "string", "what to know before comparing; empty where nothing is"),
+    ),
+    ("model", "method", "dataset", "image_size", "metric", "source"),
+    "builders published",
+)
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (ARCHITECTURES, CELLS, COSTS, LATENCY, RUNS, PROXIES, REJECTIONS, PUBLISHED)
+}
 
 
 def describe(name: str) -> str:

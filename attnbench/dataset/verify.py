@@ -10,8 +10,8 @@ from pathlib import Path
 
 from attnbench.dataset.columns import Columns
 from attnbench.dataset.files import Manifest, read_manifest, read_table
-from attnbench.dataset.schema import KINDS, PROTOCOL_CLASSES, STATUSES, TABLES
-from attnbench.errors import DataError, InvalidGraph
+from attnbench.dataset.schema import INHERITED_PROTOCOLS, KINDS, PROTOCOL_CLASSES, STATUSES, TABLES
+from attnbench.errors import DataError, InvalidGraph, InvalidSubnet
 
 _SHOWN = 5
 
@@ -56,15 +56,20 @@ def verify(directory: Path) -> Report:
         problems += _table_problems(name, columns, manifest)
     if "architectures" in tables:
         known = set(tables["architectures"]["key"])
-        for name in set(tables) - {"architectures", "rejections"}:
-            strangers = sorted(set(tables[name]["key"]) - known)
-            problems += _some(name, "keys known", strangers, "keys that architectures lacks")
+        for name in tables:
+            if "key" in TABLES[name].column_names:
+                strangers = sorted(set(tables[name]["key"]) - known)
+                problems += _some(name, "keys known", strangers, "keys that architectures lacks")
         problems += _architecture_problems(tables["architectures"])
     problems += _key_problems(tables)
     if "runs" in tables:
         problems += _run_problems(tables["runs"])
     if "cells" in tables:
         problems += _cell_problems(tables["cells"])
+    if "latency" in tables:
+        problems += _latency_problems(tables["latency"])
+    if "published" in tables:
+        problems += _published_problems(tables["published"])
     rows = {name: columns.table.num_rows for name, columns in tables.items()}
     return Report(str(directory), manifest.data_version, rows, tuple(problems))
 
@@ -92,8 +97,12 @@ def _table_problems(name: str, columns: Columns, manifest: Manifest) -> Iterator
 def _architecture_problems(table: Columns) -> Iterator[Problem]:
     names = Counter(name.casefold() for names in table["names"] for name in names)
     yield from _some("architectures", "names", [n for n, count in names.items() if count > 1], "names of several rows")
-    kinds = [f"{key}: {kind}" for key, kind in zip(table["key"], table["kind"], strict=True) if kind not in KINDS]
-    yield from _some("architectures", "kind", kinds, f"kinds outside {', '.join(KINDS)}")
+    kinds = [
+        f"{key}: {kind}"
+        for key, kind in zip(table["key"], table["kind"], strict=True)
+        if kind not in KINDS or (kind == "subnet") != key.startswith("sn")
+    ]
+    yield from _some("architectures", "kind", kinds, f"kinds outside {', '.join(KINDS)}, or other than the key says")
     unclear = [
         key
         for key, sound, failed in zip(table["key"], table["is_sound"], table["failed_checks"], strict=True)
@@ -104,21 +113,21 @@ def _architecture_problems(table: Columns) -> Iterator[Problem]:
 
 def _key_problems(tables: Mapping[str, Columns]) -> Iterator[Problem]:
     """Every key is what its row's text says today."""
-    from attnbench.space.parse import parse
+    from attnbench.space.architecture import read_architecture
 
     keys: dict[str, str] = {}
-    for name in ("architectures", "runs", "proxies"):
-        if name not in tables:
+    for name, table in tables.items():
+        if not {"key", "text"} <= set(TABLES[name].column_names):
             continue
         wrong = []
-        for key, text in sorted(set(zip(tables[name]["key"], tables[name]["text"], strict=True))):
-            if not key.startswith("ag"):
-                continue
+        for key, text in sorted(set(zip(table["key"], table["text"], strict=True))):
             if text not in keys:
                 try:
-                    keys[text] = parse(text).key
+                    keys[text] = read_architecture(text).key
                 except InvalidGraph as error:
                     keys[text] = f"no graph ({error.reason})"
+                except InvalidSubnet as error:
+                    keys[text] = f"no subnet ({error})"
             if keys[text] != key:
                 wrong.append(f"{text} is {keys[text]}, stored as {key}")
         yield from _some(name, "keys derivable", wrong, "rows whose key does not follow from their text")
@@ -135,7 +144,10 @@ def _run_problems(runs: Columns) -> Iterator[Problem]:
         "diverged has no validation": lambda i: (
             (runs["status"][i] == "diverged") == (runs["val_top1_percent"][i] is None)
         ),
-        "test only when ok": lambda i: (runs["status"][i] == "ok") == (runs["test_top1_percent"][i] is not None),
+        "test only when ok": lambda i: (
+            (runs["status"][i] == "ok" and runs["protocol"][i] not in INHERITED_PROTOCOLS)
+            == (runs["test_top1_percent"][i] is not None)
+        ),
         "percent": lambda i: (
             not any(
                 value < 0 or value > 100  # NaN, in the curve of a run that diverged, is neither
@@ -155,6 +167,22 @@ def _run_problems(runs: Columns) -> Iterator[Problem]:
         f"{backbone}, {protocol}: {sorted(found)}" for (backbone, protocol), found in hashes.items() if len(found) > 1
     ]
     yield from _some("runs", "one recipe", mixed, "backbones and protocols with several protocol hashes")
+
+
+def _latency_problems(table: Columns) -> Iterator[Problem]:
+    measured = zip(table["key"], table["n_tokens"], table["latency_ms"], table["peak_bytes"], strict=True)
+    odd = [f"{key} N={n}" for key, n, ms, peak in measured if n < 1 or not 0 < ms < math.inf or peak < 0]
+    yield from _some("latency", "positive", odd, "rows whose tokens, time or memory cannot be")
+
+
+def _published_problems(table: Columns) -> Iterator[Problem]:
+    figures = zip(table["model"], table["metric"], table["value"], table["unit"], table["source"], strict=True)
+    odd = [
+        f"{model}, {metric}: {value} {unit}"
+        for model, metric, value, unit, source in figures
+        if not (0 <= value < math.inf) or (unit == "percent" and value > 100) or not source
+    ]
+    yield from _some("published", "figures", odd, "figures out of range or without a source")
 
 
 def _name(runs: Columns, row: int) -> str:

@@ -280,7 +280,8 @@ def test_names_tables_and_repr(bench: Benchmark) -> None:
     )
     assert bench.tables["runs"] == 12
     assert repr(bench) == (
-        "Benchmark(data 0.0-test: 6 architectures, 2 cells, 2 costs, 12 runs, 5 proxies, 2 rejections)"
+        "Benchmark(data 0.0-test: 6 architectures, 2 cells, 2 costs, 2 latency, 12 runs, 5 proxies, "
+        "2 rejections, 1 published)"
     )
 
 
@@ -289,7 +290,7 @@ def test_frames_are_copies(bench: Benchmark) -> None:
     frame["val_top1_percent"] = 100.0
     assert bench.table("runs")["val_top1_percent"].max() == 84.5
     assert len(bench.table("rejections")) == 2
-    with pytest.raises(LookupError, match="no table 'rnus'; tables: architectures, cells, costs, runs, proxies"):
+    with pytest.raises(LookupError, match="no table 'rnus'; tables: architectures, cells, costs, latency, runs"):
         bench.table("rnus")
 
 

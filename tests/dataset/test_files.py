@@ -40,6 +40,16 @@ def test_a_release_without_a_table_reads_as_one_without_rows(release: Path) -> N
     assert files.read_table(release, "proxies", manifest).num_rows == 0
 
 
+def test_a_release_of_the_first_schema_version_is_read(release: Path) -> None:
+    for name in ("latency", "published"):
+        (release / f"{name}.parquet").unlink()
+    files.write_manifest(release, "0.1")
+    damage_manifest(release, schema_version=1)
+    bench = attnbench.load(release)
+    assert bench.query("v").status == "stopped"
+    assert len(bench.table("published")) == 0
+
+
 def damage_manifest(release: Path, **changes: object) -> None:
     path = release / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -76,8 +86,14 @@ DAMAGES = {
     "no manifest": (lambda d: (d / "manifest.json").unlink(), r"is no data release: it has no manifest\.json.*Install"),
     "no JSON": (lambda d: (d / "manifest.json").write_text("{"), r"manifest\.json is no manifest \(JSONDecodeError"),
     "no version": (lambda d: (d / "manifest.json").write_text("{}"), r"is no manifest \(KeyError: 'data_version'\)"),
-    "newer schema": (lambda d: damage_manifest(d, schema_version=2), r"has schema version 2; .*1\. Upgrade attnbench"),
-    "older schema": (lambda d: damage_manifest(d, schema_version=0), r"schema version 0; .*1\. Fetch a newer data"),
+    "newer schema": (
+        lambda d: damage_manifest(d, schema_version=3),
+        r"schema version 3; .*1 and 2\. Upgrade attnbench",
+    ),
+    "older schema": (
+        lambda d: damage_manifest(d, schema_version=0),
+        r"schema version 0; .*1 and 2\. Fetch a newer data",
+    ),
     "no tables": (lambda d: damage_manifest(d, tables={"runs": {}}), r"lists no usable tables \(TypeError"),
     "path in a file name": (
         lambda d: damage_manifest(d, tables={"runs": {"file": "../x", "sha256": "", "rows": 0, "bytes": 0}}),
