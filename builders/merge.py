@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnbench.dataset.files import MANIFEST, read_manifest, read_table, write_release
+from attnbench.dataset.files import MANIFEST, finish_release, read_manifest, read_table, write_release
 from attnbench.dataset.schema import TABLES
 from attnbench.errors import AttnBenchError, DataError
 from attnbench.space.architecture import read_architecture
@@ -52,7 +52,8 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
             )
         tables[name], counts[name] = rows, (len(before), len(rows))
     write_release(data, tables, version)
-    # Only now: until the manifest is in place, the shards are the only whole copy.
+    # Only now: until the manifest is in place, the shards are the only whole copy. Those that a killed merge leaves are
+    # rows that the release has, and go with the next one.
     for path in taken:
         path.unlink()
     return counts
@@ -72,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         with only_builder(args.data):
+            finish_release(args.data)
             if not (args.data / MANIFEST).is_file():
                 raise DataError(f"{args.data} has no {MANIFEST}: run `python -m builders enumerate` first")
             version = args.version or next_version(read_manifest(args.data).data_version)

@@ -1,4 +1,4 @@
-"""Tables on disk: where they are found, the manifest that vouches for them, atomic writes.
+"""Tables on disk: where they are found, the manifest that vouches for them, writes that are whole or can be finished.
 
 A release is a directory with `manifest.json` and one Parquet file per table. The manifest holds the data version,
 the schema version and, for every table, its file, sha256, rows and bytes. A table is hashed whenever it is read,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "manifest.json"
+_PENDING = ".manifest.json.next"  # vouches for tables that still lie beside their places
 # A full disk, a used-up quota, a limit on the size of files.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DATA_SETTING = "ATTNBENCH_DATA"
@@ -84,10 +85,10 @@ def read_manifest(directory: Path) -> Manifest:
         if not file.is_file():
             raise DataError(f"{file} is missing, though {MANIFEST} lists it. {_WAY_OUT}")
         if file.stat().st_size != info.bytes:
-            raise DataError(
-                f"{file} has {file.stat().st_size} bytes, {MANIFEST} says {info.bytes}: it was cut short or changed. "
-                + _WAY_OUT
-            )
+            why = "it was cut short or changed"
+            if (directory / _PENDING).is_file():
+                why = "writing the next release was interrupted, `python -m builders merge` finishes it"
+            raise DataError(f"{file} has {file.stat().st_size} bytes, {MANIFEST} says {info.bytes}: {why}. {_WAY_OUT}")
     return manifest
 
 
@@ -219,28 +220,80 @@ def write_release(
 ) -> Manifest:
     """Writes some tables of a release, sorted by their identity, then the manifest over all tables present.
 
-    Tables not given stay as they are. Raises: DataError (see `to_arrow`).
+    Tables not given stay as they are. Killed at any moment, it leaves the old release, or one that `finish_release`
+    makes the new one. One process writes at a time, others wait. Raises: DataError (see `to_arrow`).
     """
-    for name, rows in tables.items():
-        table = TABLES[name]
-        made = to_arrow(rows, table)
-        write_table(directory / f"{name}.parquet", made.sort_by([(c, "ascending") for c in table.identity]), table)
-    return write_manifest(directory, data_version)
+    made = {name: to_arrow(rows, TABLES[name]) for name, rows in tables.items()}
+    directory.mkdir(parents=True, exist_ok=True)
+    with _only_writer(directory):
+        _finish(directory)
+        for name, rows in made.items():
+            table = TABLES[name]
+            write_table(_beside(directory, name), rows.sort_by([(c, "ascending") for c in table.identity]), table)
+        manifest = _write_manifest(directory, data_version, _PENDING)
+        _finish(directory)
+    return manifest
+
+
+def finish_release(directory: Path) -> None:
+    """Completes a release whose writing was cut short: all of its tables were written, not all were in place.
+
+    What was not yet vouched for is dropped: the release before it is still whole.
+    """
+    with _only_writer(directory):
+        _finish(directory)
 
 
 def write_manifest(directory: Path, data_version: str) -> Manifest:
     """Writes `manifest.json` over the tables that lie in a directory. Raises: DataError (a file that is no table)."""
+    return _write_manifest(directory, data_version, MANIFEST)
+
+
+def _write_manifest(directory: Path, data_version: str, file: str) -> Manifest:
     infos = {}
     for name, table in TABLES.items():
-        path = directory / f"{name}.parquet"
+        place, beside = directory / f"{name}.parquet", _beside(directory, name)
+        path = beside if beside.is_file() else place
         if path.is_file():
             content = path.read_bytes()
             rows = parse_table(content, table, str(path)).num_rows
-            infos[name] = FileInfo(path.name, hashlib.sha256(content).hexdigest(), rows, len(content))
+            infos[name] = FileInfo(place.name, hashlib.sha256(content).hexdigest(), rows, len(content))
     manifest = Manifest(data_version, SCHEMA_VERSION, infos)
-    with replacing(directory / MANIFEST) as beside:
-        beside.write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+    with replacing(directory / file) as fresh:
+        fresh.write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return manifest
+
+
+def _beside(directory: Path, name: str) -> Path:
+    return directory / f".{name}.parquet.next"
+
+
+def _finish(directory: Path) -> None:
+    """Moves the tables of a pending manifest into place, the manifest last; without one, drops what lies beside."""
+    pending = directory / _PENDING
+    vouched = pending.is_file()
+    for name in TABLES:
+        beside = _beside(directory, name)
+        if vouched and beside.is_file():
+            os.replace(beside, directory / f"{name}.parquet")
+        beside.unlink(missing_ok=True)
+    for half_written in directory.glob(".*.next.*.tmp"):
+        half_written.unlink()
+    if vouched:
+        os.replace(pending, directory / MANIFEST)
+
+
+@contextmanager
+def _only_writer(directory: Path) -> Iterator[None]:
+    """Holds the directory itself, which leaves no file behind and ends with the process."""
+    import fcntl
+
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

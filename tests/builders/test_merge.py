@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from attnbench.dataset.files import read_manifest, read_table
 from attnbench.dataset.verify import verify
+from attnbench.errors import DataError
 from builders import merge
 from builders.shards import shard_paths, write_shard
 from tests.dataset import tiny
@@ -72,6 +76,33 @@ def test_a_damaged_shard_stops_the_release_by_name(data: Path, capsys: pytest.Ca
     path.write_bytes(path.read_bytes()[:-20])
     assert merge.main(["--data", str(data)]) == 1
     assert path.name in capsys.readouterr().err
+    assert verify(data).ok
+
+
+KILLED_BETWEEN = """
+import os, sys
+from builders import merge
+move = os.replace
+def until_a_table_is_in_place(source, target):
+    move(source, target)
+    if str(target).endswith("/runs.parquet"):
+        os._exit(9)
+os.replace = until_a_table_is_in_place
+merge.main(["--data", sys.argv[1]])
+"""
+
+
+def test_a_merge_killed_between_tables_and_manifest_is_finished_by_the_next(data: Path, root: Path) -> None:
+    before = runs(data)
+    write_shard(data, "runs", [fresh(tiny.ELU, 1), fresh(tiny.UNTRAINED, 0)])
+    argv = [sys.executable, "-c", KILLED_BETWEEN, str(data)]
+    assert subprocess.run(argv, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, check=False).returncode == 9
+    assert len(shard_paths(data, "runs")) == 1
+    with pytest.raises(DataError, match="`python -m builders merge` finishes it"):
+        read_manifest(data)
+    assert merge.main(["--data", str(data)]) == 0
+    assert set(runs(data)) == set(before) | {(tiny.ELU, 1), (tiny.UNTRAINED, 0)}
+    assert shard_paths(data, "runs") == []
     assert verify(data).ok
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -48,6 +49,53 @@ def test_a_release_of_the_first_schema_version_is_read(release: Path) -> None:
     bench = attnbench.load(release)
     assert bench.query("v").status == "stopped"
     assert len(bench.table("published")) == 0
+
+
+class Killed(BaseException):
+    """What no handler of ours stops."""
+
+
+def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the process ends before its `step`-th move of a file."""
+    moves = iter(range(step))
+    move = os.replace
+
+    def limited(source: object, target: object) -> None:
+        if next(moves, None) is None:
+            raise Killed
+        move(source, target)
+
+    monkeypatch.setattr(files.os, "replace", limited)
+
+
+# Two tables beside, the manifest that vouches for them, two tables into place, the manifest into place.
+@pytest.mark.parametrize("step", range(6))
+def test_a_release_whose_writing_was_killed_is_the_old_one_or_can_be_finished(
+    release: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"runs": tables()["runs"][:1], "costs": tables()["costs"][:1]}
+    with monkeypatch.context() as patched:
+        killed_at(step, patched)
+        with pytest.raises(Killed):
+            files.write_release(release, changed, "0.2")
+    if step >= 4:
+        with pytest.raises(DataError, match=r"bytes, .* the next release was interrupted, `python -m builders merge`"):
+            files.read_manifest(release)
+    files.finish_release(release)
+    manifest = files.read_manifest(release)
+    assert manifest.data_version == ("0.0-test" if step < 3 else "0.2")
+    assert files.read_table(release, "runs", manifest).num_rows == (12 if step < 3 else 1)
+    assert sorted(path.name for path in release.iterdir()) == sorted(
+        ["manifest.json", *(f"{n}.parquet" for n in TABLES)]
+    )
+
+
+def test_half_written_files_of_a_killed_process_go(release: Path) -> None:
+    (release / "..runs.parquet.next.abc.tmp").write_bytes(b"PAR")
+    (release / ".runs.parquet.next").write_bytes(b"PAR1")
+    files.finish_release(release)
+    assert list(release.glob(".*")) == []
+    assert files.read_manifest(release).data_version == "0.0-test"
 
 
 def damage_manifest(release: Path, **changes: object) -> None:
