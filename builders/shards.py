@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-MEASURED = ("runs", "proxies")  # the tables whose rows arrive as shards
+MEASURED = ("runs", "proxies", "latency")  # the tables whose rows arrive as shards
 
 
 def incoming(data: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -117,20 +118,23 @@ class BatchNorm(nn.Module):
 class GraphModule(nn.Module):
     """A graph that runs: (q, k, v), each (B, H, N, d), to (B, H, N, d). No parameters.
 
-    Products are associated in their cheapest order, and equal sub-expressions are computed once.
+    Products are associated in their cheapest order, equal sub-expressions are computed once, and a value is let go
+    after its last use.
     """
 
     def __init__(self, graph: Graph):
         super().__init__()
         self.graph = graph
         self.steps = program(best_order(graph.root))
+        last_use = {arg: i for i, step in enumerate(self.steps) for arg in step.args}
+        self.spent = [[arg for arg, last in last_use.items() if last == i] for i in range(len(self.steps))]
         self.batchnorms = nn.ModuleDict(
             {str(i): BatchNorm() for i, step in enumerate(self.steps) if step.op == "batchnorm"}
         )
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         inputs = {"q": q, "k": k, "v": v}
-        values: list[Tensor] = []
+        values: list[Any] = []
         for i, (op, args, axis, _) in enumerate(self.steps):
             if op in inputs:
                 value = inputs[op]
@@ -143,6 +147,8 @@ class GraphModule(nn.Module):
             else:
                 value = FUNCTIONS[op](values[args[0]], axis)
             values.append(value)
+            for spent in self.spent[i]:
+                values[spent] = None
         return values[-1]
 
     def extra_repr(self) -> str:
