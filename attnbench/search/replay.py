@@ -1,4 +1,4 @@
-"""Searches by name on the closed grid of a benchmark, once per search seed."""
+"""Searches by name on the closed grid or on the subnets of a benchmark, once per search seed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from attnbench.search.measurements import Measurements, Tables, columns_of
 from attnbench.search.searchers import make_searcher
 from attnbench.search.simulation import Simulation, Unit
 from attnbench.search.spaces import CategoricalSpace, Space, X
+from attnbench.search.subnets import SubnetCandidates
 from attnbench.search.trace import Trace
 from attnbench.space.grid import GRID_AXES
+from attnbench.space.subnet_named import SPACES, ParamWindow
+from attnbench.space.subnet_text import parse_subnet
 
 
 def grid_space(bench: Tables, *, measured: Measurements | None = None) -> CategoricalSpace:
@@ -22,6 +25,26 @@ def grid_space(bench: Tables, *, measured: Measurements | None = None) -> Catego
     coordinates = zip(*(cells[name] for name in GRID_AXES), strict=True)
     space = CategoricalSpace(dict(zip(coordinates, cells["key"], strict=True)))
     return space if measured is None else space.restricted_to(measured.value)
+
+
+def subnet_space(
+    bench: Tables, name: str, *, measured: Measurements, window: ParamWindow | tuple[int, int] | None = None
+) -> SubnetCandidates:
+    """The subnets of a named space that have a run with the shown seed, inside a parameter window.
+
+    Raises: ValueError (no such space; nothing of it was measured); InvalidSubnet (nothing inside the window).
+    """
+    if name not in SPACES:
+        raise ValueError(f"there is no space {name!r} of subnets; choose one of {', '.join(SPACES)}.")
+    architectures = columns_of(bench.table("architectures"))
+    texts = {
+        key: text
+        for key, kind, text in zip(*(architectures[column] for column in ("key", "kind", "text")), strict=True)
+        if kind == "subnet" and key in measured.value
+    }
+    if not texts:
+        raise ValueError(f"no subnet of {name} has a run with seed {measured.shown_seed}.")
+    return SubnetCandidates(SPACES[name], window=window, only=map(parse_subnet, texts.values()))
 
 
 def replay(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from attnbench.search.autoformer import AutoFormerEvolution
 from attnbench.search.spaces import Space, X
 
 T = TypeVar("T")
@@ -25,7 +26,10 @@ class Searcher(Protocol[T]):
 
 
 class RandomSearch(Generic[X]):
-    """Uniform draws without replacement: every function once, in random order, until none is left."""
+    """Draws of the space without replacement: every function once, in random order, until none is left.
+
+    Where a space cannot count its functions, many repeated draws on end mean that none is left.
+    """
 
     def __init__(self, space: Space[X], rng: Random):
         self._space, self._rng = space, rng
@@ -34,12 +38,14 @@ class RandomSearch(Generic[X]):
     def ask(self) -> X | None:
         if len(self._asked) >= len(self._space):
             return None
-        while True:
+        # The last of m equally likely functions escapes 50 m draws with chance exp(-50).
+        for _ in range(1_000 + 50 * len(self._asked)):
             x = self._space.sample(self._rng)
             key = self._space.key(x)
             if key not in self._asked:
                 self._asked.add(key)
                 return x
+        return None
 
     def tell(self, x: X, value: float) -> None:
         """Nothing to learn: the draws do not depend on values."""
@@ -91,6 +97,7 @@ class SearcherKind(NamedTuple):
 SEARCHERS: dict[str, SearcherKind] = {
     "random": SearcherKind(RandomSearch, "uniform, without replacement"),
     "evolution": SearcherKind(RegularizedEvolution, "Real et al. 2019, population 50, tournament 10"),
+    "autoformer": SearcherKind(AutoFormerEvolution, "Chen et al. 2021, 20 generations of 50 after a random one"),
 }
 
 

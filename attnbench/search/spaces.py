@@ -27,7 +27,7 @@ class Space(Protocol[X]):
         ...
 
     def sample(self, rng: Random) -> X:
-        """A candidate, every function equally likely."""
+        """A random candidate; where the space does not say otherwise, every function equally likely."""
         ...
 
     def neighbours(self, x: X) -> Sequence[X]:
@@ -36,6 +36,10 @@ class Space(Protocol[X]):
 
     def mutate(self, x: X, rng: Random) -> X:
         """A candidate one random change away that is another function."""
+        ...
+
+    def crossover(self, a: X, b: X, rng: Random) -> X | None:
+        """A child that has every coordinate from either parent; None where the two give no candidate of the space."""
         ...
 
 
@@ -107,6 +111,11 @@ class CategoricalSpace:
             other = self.sample(rng)
             if self._key[other] != self._key[x]:
                 return other
+
+    def crossover(self, a: Cell, b: Cell, rng: Random) -> Cell | None:
+        """Each coordinate from either parent with chance 1/2; None where that cell lies outside the space."""
+        child = tuple(rng.choice(pair) for pair in zip(a, b, strict=True))
+        return child if child in self._key else None
 
     def restricted_to(self, keys: Collection[str]) -> CategoricalSpace:
         """The part of the space whose functions have one of these keys, such as those already measured.
