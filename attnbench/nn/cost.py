@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
 
@@ -15,20 +16,45 @@ from attnbench.nn.attention import FrameAttention
 from attnbench.nn.backbones import backbone_config, build_backbone
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.protocol import Protocol
+from attnbench.nn.proxies.passes import standalone
 from attnbench.nn.train import FlatAdamW
 from attnbench.space.graph import Graph, V
 
 
 def count_params(model: nn.Module) -> int:
-    """Trainable parameters of a model."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    """Parameters of a model, frozen ones too."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def count_macs(model: nn.Module, image_shape: tuple[int, ...]) -> int:
-    """Multiply-adds of one image (channels, rows, cols) through a model, counted as torch runs its products."""
-    with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        model.eval()(torch.zeros(1, *image_shape))
+    """Multiply-adds of one image (channels, rows, cols) through a model, counted as torch runs its products.
+
+    Products of matrices, einsums, convolutions and fused attentions count, sums and norms do not. The model stays as
+    it was.
+    """
+    like = next(model.parameters())
+    copy = standalone(model, like.dtype).requires_grad_(False)
+    with FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter, torch.inference_mode():
+        copy(torch.zeros(1, *image_shape, dtype=like.dtype, device=like.device))
     return counter.get_total_flops() // 2
+
+
+def attention_flops(q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: object, **__: object) -> int:
+    """Floating-point operations of a fused softmax(q @ k.T) @ v, from the shapes (B, H, N, d), (B, H, M, d)."""
+    return 2 * math.prod(q[:3]) * k[2] * (q[3] + v[3])
+
+
+def vector_flops(a: Sequence[int], *_: object, **__: object) -> int:
+    """Floating-point operations of the product of a vector or matrix of this shape with a vector."""
+    return 2 * math.prod(a)
+
+
+# What torch's counter passes over.
+UNCOUNTED = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
+    torch.ops.aten.mv: vector_flops,
+    torch.ops.aten.dot: vector_flops,
+}
 
 
 def graph_macs(graph: Graph, backbone: str) -> int:
