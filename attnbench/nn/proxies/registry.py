@@ -17,8 +17,8 @@ class Proxy:
     """One proxy.
 
     function: called with the model, then by `data`: "none", the images' shape (channels, rows, cols); "images", a
-    batch of images; "labelled images", images and labels. It returns the value of every one of `columns`, NaN and
-    infinities included, and leaves the model as it was.
+    batch of images; "labelled images", images and labels; and with `dtype`, what it computes in. It returns the value
+    of every one of `columns`, NaN and infinities included, and leaves the model as it was.
     direction: whether a higher or a lower value promises a better network. deterministic: the value follows from the
     weights, and the batch where it needs one, to the last bit; nothing is drawn.
     """

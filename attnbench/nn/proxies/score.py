@@ -37,10 +37,12 @@ def score(
     *,
     batch: Split | None = None,
     names: Iterable[str] = tuple(PROXIES),
+    dtype: torch.dtype = torch.float64,
 ) -> list[Score]:
     """Every value of these proxies on one model, which stays as it was.
 
     image_shape: channels, rows, cols. batch: what the proxies that need data look at; the others never do.
+    dtype: what they compute in.
     Raises: ValueError (an unknown proxy; no batch for a proxy that needs one; see `layers_by_role`).
     """
     scores = []
@@ -52,7 +54,7 @@ def score(
                 raise ValueError(f"proxy {name!r} needs {entry.data}, but no batch was given; pass batch=….")
             inputs = (batch.images,) if entry.data == "images" else (batch.images, batch.labels)
         start = time.perf_counter()
-        values = entry.function(model, *inputs)
+        values = entry.function(model, *inputs, dtype=dtype)
         seconds = time.perf_counter() - start
         for column in entry.columns:
             finite = math.isfinite(values[column])

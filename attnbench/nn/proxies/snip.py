@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -9,7 +10,7 @@ from attnbench.nn.proxies.layers import layers_by_role
 from attnbench.nn.proxies.passes import gradients, saliency, standalone
 
 
-def snip(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, float]:
+def snip(model: nn.Module, images: Tensor, labels: Tensor, *, dtype: torch.dtype = torch.float64) -> dict[str, float]:
     """Σ |∂L/∂w ∘ w| over the weights of every linear and convolution layer; larger is better.
 
     L is the mean cross-entropy of one batch: images (n, channels, rows, cols) and labels (n,). The paper divides each
@@ -18,7 +19,7 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, float]:
     Raises: ValueError (see `layers_by_role`).
     Source: Lee et al. 2019, "SNIP: single-shot network pruning"; summed as in Abdelfattah et al. 2021.
     """
-    net = standalone(model)
+    net = standalone(model, dtype)
     weights = [layer.weight for layers in layers_by_role(net).values() for layer in layers]
     like = weights[0]
     loss = functional.cross_entropy(net(images.to(like)), labels.to(like.device))

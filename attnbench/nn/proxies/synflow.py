@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from attnbench.nn.proxies.layers import layers_by_role
 from attnbench.nn.proxies.passes import gradients, linearise, ones_output, saliency, standalone
 
 
-def synflow(model: nn.Module, image_shape: tuple[int, int, int], *, signed: bool = False) -> dict[str, float]:
+def synflow(
+    model: nn.Module,
+    image_shape: tuple[int, int, int],
+    *,
+    signed: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, float]:
     """Σ |∂R/∂w ∘ w| over the weights of every linear and convolution layer; larger is better.
 
     R is the sum of the outputs for an image of ones, with all weights replaced by their absolute values. signed: as
@@ -17,7 +24,7 @@ def synflow(model: nn.Module, image_shape: tuple[int, int, int], *, signed: bool
     Source: Tanaka et al. 2020, "Pruning neural networks without any data by iteratively conserving synaptic flow";
     summed as in Abdelfattah et al. 2021.
     """
-    net = standalone(model)
+    net = standalone(model, dtype)
     linearise(net)
     weights = [layer.weight for layers in layers_by_role(net).values() for layer in layers]
     return {"synflow": saliency(gradients(ones_output(net, image_shape), weights), weights, signed=signed)}
