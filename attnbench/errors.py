@@ -42,6 +42,10 @@ class DiskFull(AttnBenchError):
     """A file that could not be written for want of space; what it was to replace is still there, whole."""
 
 
+class GroundTruthError(AttnBenchError, ValueError):
+    """A file of published accuracies that is damaged, holds foreign objects, or describes what cannot be."""
+
+
 class InvalidSQL(AttnBenchError, ValueError):
     """A statement that is no single SELECT over the tables, or that DuckDB refuses."""
 

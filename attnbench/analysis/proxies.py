@@ -98,22 +98,78 @@ def proxy_ranks(
             direction = (directions or {}).get(name, "higher")
             columns = [score.get(key) for key in keys], [accuracy[key] for key in keys]
             row: dict[str, object] = {"population": population, "proxy": name, "direction": direction}
-            tau = kendall_tau(*columns, direction=direction, **options)  # type: ignore[arg-type]
-            # A score that is the covariate itself has no partial tau; the reason says so.
-            partial = partial_tau(*columns, given, direction=direction, **options)  # type: ignore[arg-type]
-            rho = spearman(*columns, direction=direction, **options)  # type: ignore[arg-type]
-            k = max(1, round(tau.n / 10))
-            overlap = top_overlap(*columns, k, direction=direction, n_resamples=0)
-            regret = selection_regret(*columns, k, direction=direction)
-            row |= {"n": tau.n, "n_rows": tau.n_rows, "dropped": dropped_in_words(tau.dropped)}
-            row |= _with_interval("tau", tau) | _with_interval("partial_tau", partial)
-            row |= _with_interval("spearman", rho)
-            row |= {"k": k, "top_overlap": overlap.value, "chance_overlap": overlap.chance}
-            row |= {"regret": regret.regret, "random_regret": regret.random_regret}
-            row |= {"tau_between_seeds": ceiling.tau, "ceiling_n": ceiling.n}
-            reasons = [f"{s.name}: {s.reason}" for s in (tau, partial, rho, overlap) if s.reason]
-            table.append(row | {"note": "; ".join(reasons)})
+            row |= rank_row(*columns, given, direction=direction, **options)  # type: ignore[arg-type]
+            note = row.pop("note")
+            table.append(row | {"tau_between_seeds": ceiling.tau, "ceiling_n": ceiling.n, "note": note})
     return pd.DataFrame(table)
+
+
+def rank_row(
+    score: Sequence[object],
+    accuracy: Sequence[object],
+    covariate: Sequence[object],
+    *,
+    direction: Direction = "higher",
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> dict[str, object]:
+    """The statistics of one score against one accuracy, as `proxy_ranks` names them, from n to `note`.
+
+    Raises: ValueError, TypeError (see `kendall_tau`).
+    """
+    tau = kendall_tau(score, accuracy, direction=direction, n_resamples=n_resamples, level=level, seed=seed)
+    # A score that is the covariate itself has no partial tau; the reason says so.
+    partial = partial_tau(
+        score, accuracy, covariate, direction=direction, n_resamples=n_resamples, level=level, seed=seed
+    )
+    rho = spearman(score, accuracy, direction=direction, n_resamples=n_resamples, level=level, seed=seed)
+    k = max(1, round(tau.n / 10))
+    overlap = top_overlap(score, accuracy, k, direction=direction, n_resamples=0)
+    regret = selection_regret(score, accuracy, k, direction=direction)
+    row: dict[str, object] = {"n": tau.n, "n_rows": tau.n_rows, "dropped": dropped_in_words(tau.dropped)}
+    row |= _with_interval("tau", tau) | _with_interval("partial_tau", partial) | _with_interval("spearman", rho)
+    row |= {"k": k, "top_overlap": overlap.value, "chance_overlap": overlap.chance}
+    row |= {"regret": regret.regret, "random_regret": regret.random_regret}
+    reasons = [f"{s.name}: {s.reason}" for s in (tau, partial, rho, overlap) if s.reason]
+    return row | {"note": "; ".join(reasons)}
+
+
+def rank_columns(
+    frame: pd.DataFrame,
+    scores: Mapping[str, Direction],
+    accuracies: Sequence[str],
+    *,
+    covariate: str = "params",
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How each score column of a frame ranks each accuracy column: a row of `rank_row` for every two.
+
+    scores: column, and which end of it is better. An accuracy without a single value is left out.
+    Raises: ValueError where the frame lacks a column.
+    """
+    import pandas as pd
+
+    absent = [name for name in (*scores, *accuracies, covariate) if name not in frame.columns]
+    if absent:
+        raise ValueError(f"the frame lacks {', '.join(map(repr, absent))}; it has {', '.join(frame.columns)}.")
+    return pd.DataFrame(
+        {"accuracy": accuracy, "score": score, "direction": direction}
+        | rank_row(
+            frame[score].tolist(),
+            frame[accuracy].tolist(),
+            frame[covariate].tolist(),
+            direction=direction,
+            n_resamples=n_resamples,
+            level=level,
+            seed=seed,
+        )
+        for accuracy in accuracies
+        if frame[accuracy].notna().any()
+        for score, direction in scores.items()
+    )
 
 
 def dropped_in_words(dropped: Sequence[Dropped]) -> str:

@@ -14,7 +14,8 @@ from scipy import stats
 
 from attnbench.analysis.accuracy import seed_matrix
 from attnbench.analysis.plot import plot_proxy_ranks, plot_score, plot_search
-from attnbench.analysis.proxies import populations, proxy_ranks
+from attnbench.analysis.proxies import populations, proxy_ranks, rank_columns
+from attnbench.analysis.rank import kendall_tau, partial_tau
 from attnbench.analysis.regret import search_curves
 
 N = 60
@@ -79,6 +80,21 @@ def test_proxies_can_be_named(tables: dict[str, pd.DataFrame]) -> None:
     assert set(ranks(tables, names=["good.part", "macs"])["proxy"]) == {"good.part", "macs"}
     with pytest.raises(ValueError, match="costs has no column 'flops'; it has key, macs"):
         ranks(tables, covariate="flops")
+
+
+def test_columns_of_one_frame_are_ranked() -> None:
+    frame = pd.DataFrame({"dss": [1.0, 2, 3, 5, None], "loss": [9.0, 7, 8, 1, 0], "params": [1, 1, 2, 2, 3]})
+    frame["kd"], frame["base"] = [1.0, 3, 2, 4, 9], [None] * 5
+    table = rank_columns(frame, {"dss": "higher", "loss": "lower"}, ["kd", "base", "params"], n_resamples=50)
+    assert list(table["accuracy"]) == ["kd", "kd", "params", "params"]
+    first = table.iloc[0]
+    assert (first["score"], first["n"], first["n_rows"], first["dropped"]) == ("dss", 4, 5, "1 score NaN")
+    by_hand = kendall_tau([1, 2, 3, 5], [1, 3, 2, 4], n_resamples=50)
+    assert (first["tau"], first["tau_low"], first["tau_high"]) == (by_hand.value, by_hand.low, by_hand.high)
+    assert first["partial_tau"] == partial_tau([1, 2, 3, 5], [1, 3, 2, 4], [1, 1, 2, 2], n_resamples=0).value
+    assert table.iloc[1]["tau"] == kendall_tau([9, 7, 8, 1, 0], [1, 3, 2, 4, 9], direction="lower").value > 0
+    with pytest.raises(ValueError, match="the frame lacks 'zico'; it has dss, loss, params, kd, base"):
+        rank_columns(frame, {"zico": "higher"}, ["kd"])
 
 
 def test_figures_are_drawn_and_saved(tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
