@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
+from attnbench.errors import DataError
 from attnbench.space.architecture import read_architecture
 from builders.shards import read_shards
 
-Row = tuple[str, str, str, int]  # key, backbone, protocol_hash, seed
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Row(NamedTuple):
+    """What identifies a row of `runs`."""
+
+    key: str
+    backbone: str
+    protocol_hash: str
+    seed: int
 
 
 class TrainingRun(NamedTuple):
@@ -84,16 +96,56 @@ def most_wanted(
                         yield TrainingRun(text, wanted.backbone, protocol, seed)
 
 
-def rows_present(data: Path) -> set[Row]:
-    """The identity of every run in the release and among the fresh shards."""
-    present: set[Row] = set()
-    tables = [read_shards(data, "runs")]
+def campaign_backbones(frozen: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The campaign's backbones in the order in which it comes to them: those that are frozen, and those left out."""
+    wanted = dict.fromkeys(wanted.backbone for wanted in ORDER)
+    frozen = set(frozen)
+    return [name for name in wanted if name in frozen], [name for name in wanted if name not in frozen]
+
+
+def stacks(runs: Iterable[TrainingRun], size: int) -> list[tuple[TrainingRun, ...]]:
+    """Runs in groups of up to `size` seeds of one graph on one backbone, in the order of each group's first run."""
+    groups: list[list[TrainingRun]] = []
+    open_groups: dict[tuple[str, str, str], list[TrainingRun]] = {}
+    for run in runs:
+        group = open_groups.get(run[:3])
+        if group is None or len(group) == size:
+            group = open_groups[run[:3]] = []
+            groups.append(group)
+        group.append(run)
+    return [tuple(group) for group in groups]
+
+
+def stored_runs(data: Path) -> pa.Table:
+    """Every run among the fresh shards and in the release. Raises: DataError."""
+    import pyarrow as pa
+
+    tables = [read_shards(data, "runs")]  # first: a merge writes the release before it removes the shards
     if (data / MANIFEST).is_file():
         tables.append(read_table(data, "runs", read_manifest(data)))
-    for table in tables:
-        columns = [table.column(name).to_pylist() for name in ("key", "backbone", "protocol_hash", "seed")]
-        present.update(zip(*columns, strict=True))
-    return present
+    return pa.concat_tables(tables)
+
+
+def rows_present(data: Path) -> set[Row]:
+    """The identity of every run in the release and among the fresh shards."""
+    return set(map(Row._make, zip(*columns(stored_runs(data), *Row._fields), strict=True)))
+
+
+def columns(table: pa.Table, *names: str) -> list[list[Any]]:
+    """Some columns as lists."""
+    return [table.column(name).to_pylist() for name in names]
+
+
+def refuse_other_recipes(data: Path, protocol: str, hashes: Mapping[str, str]) -> None:
+    """Raises: DataError where runs of this protocol and a backbone are stored that another recipe measured."""
+    stored = columns(stored_runs(data), "protocol", "backbone", "protocol_hash")
+    for (name, backbone, found), count in Counter(zip(*stored, strict=True)).items():
+        if name == protocol and found != hashes.get(backbone, found):
+            raise DataError(
+                f"{data} holds {count} runs of {protocol} on {backbone} with the recipe {found}; this code's is "
+                f"{hashes[backbone]}, and rows of both must not mix. Undo the change, give the new recipe a name of "
+                "its own, or train into another directory with --data."
+            )
 
 
 def missing(runs: Iterable[TrainingRun], present: set[Row], hashes: dict[str, str]) -> Iterator[TrainingRun]:
@@ -103,7 +155,7 @@ def missing(runs: Iterable[TrainingRun], present: set[Row], hashes: dict[str, st
     for run in runs:
         if run.text not in keys:
             keys[run.text] = read_architecture(run.text).key
-        row = (keys[run.text], run.backbone, hashes[run.backbone], run.seed)
+        row = Row(keys[run.text], run.backbone, hashes[run.backbone], run.seed)
         if row not in seen:
             seen.add(row)
             yield run

@@ -1,6 +1,6 @@
-"""Units of work on local processes.
+"""Units of work in this process, on local processes, or on a Ray cluster.
 
-Each unit writes its own file, so that a kill at any moment loses at most the units in flight.
+Whoever asks for them takes each result as it comes, so that a kill at any moment loses at most the units in flight.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ from typing import Any, Generic, TypeVar
 
 Unit = TypeVar("Unit")
 MAX_TRIES = 3
+ENGINES = ("processes", "ray")
 # What went wrong in this worker's setup.
 _failed_setups: list[Exception] = []
 
 
 class SetupFailed(Exception):
     """A worker could not be made ready; no unit can run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where Ray runs, and what each unit takes of it.
+
+    address: of a cluster that runs already, such as "10.0.0.1:6379" or "auto"; None starts one here.
+    cpus, gpus: of one unit; fractions share a core or a GPU.
+    """
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +57,24 @@ def run_units(
     setup: Callable[..., None] | None = None,
     setup_args: tuple[Any, ...] = (),
     until: float | None = None,
+    engine: str = "processes",
+    cluster: Cluster | None = None,
 ) -> Iterator[Done[Unit]]:
     """Runs `work(unit)` for every unit, in order of start, and yields each as it ends.
 
     workers: processes; 0 runs in this one. setup: called once in each process before its first unit.
     until: a `time.monotonic()` after which no unit starts that, by the longest so far, would end later.
-    A unit whose worker died is tried again. Both `work` and `setup` must be top-level functions.
-    Raises: SetupFailed.
+    engine: one of ENGINES; cluster: Ray's, by default one that is started here for these units.
+    A unit whose worker died is tried again; one that raised is done. `work` and `setup` must be top-level functions.
+    Raises: SetupFailed, ValueError (unknown engine, Ray without workers).
     """
+    if engine not in ENGINES:
+        raise ValueError(f"unknown engine {engine!r}; known: {', '.join(ENGINES)}.")
+    if engine == "ray":
+        from builders.engine_ray import run_on_ray  # Ray is an optional dependency
+
+        yield from run_on_ray(units, work, workers, setup, setup_args, until, cluster or Cluster())
+        return
     if workers == 0:
         yield from _in_process(units, work, setup, setup_args, until)
         return
@@ -68,7 +92,7 @@ def run_units(
         broken = False
         try:
             while not broken:
-                while len(running) < workers and _time_for(longest, until):
+                while len(running) < workers and time_for(longest, until):
                     unit, tries = again.pop(0) if again else (next(waiting, None), 0)
                     if unit is None:
                         break
@@ -117,7 +141,7 @@ def _in_process(
             raise SetupFailed(f"{type(failure).__name__}: {failure}") from failure
     longest = 0.0
     for unit in units:
-        if not _time_for(longest, until):
+        if not time_for(longest, until):
             return
         started = time.monotonic()
         result: Any = None
@@ -131,7 +155,7 @@ def _in_process(
         yield Done(unit, result, error, seconds)
 
 
-def _time_for(longest: float, until: float | None) -> bool:
+def time_for(longest: float, until: float | None) -> bool:
     return until is None or time.monotonic() + longest < until
 
 

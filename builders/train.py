@@ -14,45 +14,70 @@ from pathlib import Path
 from typing import Any
 
 from attnbench import __version__
-from attnbench.errors import AttnBenchError
+from attnbench.errors import AttnBenchError, DataError
 from attnbench.space.parse import parse
-from builders.campaign import TrainingRun, candidates, missing, most_wanted, rows_present
-from builders.engine import Done, SetupFailed, run_units
+from builders.campaign import (
+    TrainingRun,
+    campaign_backbones,
+    candidates,
+    missing,
+    most_wanted,
+    refuse_other_recipes,
+    rows_present,
+    stacks,
+)
+from builders.engine import ENGINES, Cluster, Done, SetupFailed, run_units
 from builders.shards import DATA, only_builder, write_shard
 
 # What a worker process keeps between its units.
 _worker: dict[str, Any] = {}
+# The unit of work: seeds of one graph on one backbone, trained together.
+Stack = tuple[TrainingRun, ...]
 
 
-def setup_worker(data: Path, protocol_name: str, dataset: Path | None, code_version: str) -> None:
-    """Once in each worker: one thread, the images in memory."""
+def setup_worker(protocol_name: str, dataset: Path | None, device: str, cuda_graphs: bool, code_version: str) -> None:
+    """Once in each worker: one thread, the recipe, all images on the device."""
     import torch
 
-    from attnbench.nn.data import load_splits
+    from attnbench.nn.data import Splits, load_splits
     from attnbench.nn.protocol import protocol
+    from attnbench.nn.train import to_device
 
     torch.set_num_threads(1)
     recipe = protocol(protocol_name)
-    _worker.update(data=data, recipe=recipe, splits=load_splits(recipe, dataset), code_version=code_version)
+    splits = load_splits(recipe, dataset)
+    splits = Splits(*(to_device(split, device) for split in (splits.train, splits.val, splits.test)))
+    _worker.update(recipe=recipe, splits=splits, device=device, cuda_graphs=cuda_graphs, code_version=code_version)
 
 
-def train_unit(run: TrainingRun) -> dict[str, Any]:
-    """Trains one run and writes its shard. Returns: the row."""
+def train_unit(unit: Stack) -> list[dict[str, Any]]:
+    """Trains the runs of one stack. Returns: their rows; whoever asked for them writes them."""
     from attnbench.nn.frozen import run_hash
     from attnbench.nn.operators import compile_graph
     from attnbench.nn.train import train_run
 
-    graph = compile_graph(parse(run.text))
-    outcome = train_run(graph, run.backbone, _worker["recipe"], run.seed, _worker["splits"])
-    row = {
-        **run._asdict(),
-        **asdict(outcome),
-        "protocol_hash": run_hash(run.protocol, run.backbone),
-        "code_version": _worker["code_version"],
-        "finished_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-    }
-    write_shard(_worker["data"], "runs", [row])
-    return row
+    graph = compile_graph(parse(unit[0].text))
+    recipe, splits, device = _worker["recipe"], _worker["splits"], _worker["device"]
+    backbone, seeds = unit[0].backbone, [run.seed for run in unit]
+    if len(seeds) == 1 and not _worker["cuda_graphs"]:
+        outcomes = [train_run(graph, backbone, recipe, seeds[0], splits, device=device)]
+    else:
+        from attnbench.nn.stacked import train_stacked
+
+        outcomes = train_stacked(
+            graph, backbone, recipe, seeds, splits, device=device, cuda_graphs=_worker["cuda_graphs"]
+        )
+    finished_at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return [
+        {
+            **run._asdict(),
+            **asdict(outcome),
+            "protocol_hash": run_hash(run.protocol, run.backbone),
+            "code_version": _worker["code_version"],
+            "finished_at": finished_at,
+        }
+        for run, outcome in zip(unit, outcomes, strict=True)
+    ]
 
 
 def code_version() -> str:
@@ -72,7 +97,11 @@ def wanted_runs(args: argparse.Namespace) -> Iterator[TrainingRun]:
 
 
 def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
-    """Trains the runs with a progress bar. Returns: how many failed for another reason than their own outcome."""
+    """Trains the runs with a progress bar, and writes a shard for each unit as it ends.
+
+    Whichever the engine, the rows come back and are written here, so that workers need not share this disk.
+    Returns: how many runs failed for another reason than their own outcome.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -96,33 +125,41 @@ def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=600) as progress:
         bar = progress.add_task("", total=len(todo))
-        done: Done[TrainingRun]
-        for count, done in enumerate(
-            run_units(
-                todo,
-                train_unit,
-                workers=args.workers,
-                setup=setup_worker,
-                setup_args=(args.data, args.protocol, args.dataset, code_version()),
-                until=until,
-            ),
-            start=1,
+        done: Done[Stack]
+        count = 0
+        for done in run_units(
+            stacks(todo, args.stack),
+            train_unit,
+            workers=args.workers,
+            setup=setup_worker,
+            setup_args=(args.protocol, args.dataset, args.device, args.cuda_graphs, code_version()),
+            until=until,
+            engine=args.engine,
+            cluster=Cluster(args.address, args.cpus_per_unit, args.gpus_per_unit),
         ):
-            failures += done.error is not None
-            line = _report(done)
-            progress.update(bar, advance=1, description=line)
-            if done.error is not None or not console.is_terminal:
-                console.print(f"{count}/{len(todo)} {line}", highlight=False, markup=False, soft_wrap=True)
+            if done.error is None:
+                write_shard(args.data, "runs", done.result)
+            else:
+                failures += len(done.unit)
+            for line in _report(done):
+                count += 1
+                progress.update(bar, advance=1, description=line)
+                if done.error is not None or not console.is_terminal:
+                    console.print(f"{count}/{len(todo)} {line}", highlight=False, markup=False, soft_wrap=True)
     return failures
 
 
-def _report(done: Done[TrainingRun]) -> str:
-    what = f"{done.unit.backbone} seed {done.unit.seed} {done.unit.text}"
-    if done.error is not None:
-        return f"FAILED {type(done.error).__name__}: {done.error} in {what}"
-    value = done.result["val_top1_percent"]
-    shown = "" if value is None else f" {value:.2f} %"
-    return f"{done.result['status']}{shown} {done.result['train_seconds']:.1f} s {what}"
+def _report(done: Done[Stack]) -> Iterator[str]:
+    """A line for each run of the unit."""
+    for i, run in enumerate(done.unit):
+        what = f"{run.backbone} seed {run.seed} {run.text}"
+        if done.error is not None:
+            yield f"FAILED {type(done.error).__name__}: {done.error} in {what}"
+            continue
+        row = done.result[i]
+        value = row["val_top1_percent"]
+        shown = "" if value is None else f" {value:.2f} %"
+        yield f"{row['status']}{shown} {row['train_seconds']:.1f} s {what}"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -132,25 +169,78 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--graphs", type=Path, help="file with a formula a line; default: the campaign's order")
     parser.add_argument("--seeds", type=lambda s: tuple(map(int, s.split(","))), help="e.g. 0,1,2")
     parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes; 0: in this one")
+    parser.add_argument("--engine", choices=ENGINES, default="processes", help="where the runs are trained")
+    parser.add_argument("--address", help="with --engine ray: a cluster to join; default: one is started here")
+    parser.add_argument("--cpus-per-unit", type=float, default=1.0, help="with --engine ray")
+    parser.add_argument("--gpus-per-unit", type=float, default=0.0, help="with --engine ray; 0.1: ten runs on a GPU")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
+    parser.add_argument("--stack", type=int, default=1, help="seeds of one graph in one pass; pays on a GPU only")
+    parser.add_argument("--cuda-graphs", action="store_true", help="replay the training step as a CUDA graph")
     parser.add_argument("--minutes", type=float, help="start no run that would end later than this")
     parser.add_argument("--limit", type=int, help="at most this many runs")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
-    parser.add_argument("--dataset", type=Path, help="directory of Fashion-MNIST's four files")
+    parser.add_argument("--dataset", type=Path, help="directory of the data set; default: Fashion-MNIST where it lies")
+    parser.add_argument("--images-at-once", type=int, help="full backbones: so much of a batch that memory holds it")
     return parser.parse_args(argv)
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Raises: ValueError for arguments that do not go together."""
+    if args.engine != "ray" and (args.address or args.gpus_per_unit):
+        raise ValueError("--address and --gpus-per-unit are for Ray; pass --engine ray with them.")
+    on_gpu = args.device.startswith("cuda")
+    if args.engine == "ray" and on_gpu and not args.gpus_per_unit:
+        raise ValueError("Ray hides the GPUs from a unit that asks for none; pass --gpus-per-unit, such as 0.1.")
+    if args.cuda_graphs and not on_gpu:
+        raise ValueError(f"--cuda-graphs needs --device cuda; it was {args.device}.")
+    if args.stack < 1:
+        raise ValueError(f"--stack is the number of seeds in one pass, 1 or more; it was {args.stack}.")
+
+
+def hashes_of_backbones(args: argparse.Namespace) -> dict[str, str]:
+    """The protocol hash of each backbone to train; without a choice, of the campaign's frozen ones, in its order.
+
+    Raises: ValueError (unknown names, nothing frozen), DataError (a backbone whose rows must not join the table).
+    """
+    from attnbench.nn.frozen import FROZEN, run_hash
+    from attnbench.nn.protocol import protocol
+
+    protocol(args.protocol)
+    frozen = FROZEN.get(args.protocol, {})
+    if args.backbone is None:
+        args.backbone, left_out = campaign_backbones(frozen)
+        if not args.backbone:
+            raise ValueError(f"no backbone is frozen for {args.protocol}; name one with --backbone.")
+        if left_out:
+            print(f"not frozen, left out: {', '.join(left_out)}", file=sys.stderr)
+    hashes = {backbone: run_hash(args.protocol, backbone) for backbone in args.backbone}
+    loose = [backbone for backbone in hashes if backbone not in frozen]
+    if loose and args.data.resolve() == DATA:
+        raise DataError(
+            f"{', '.join(loose)} is not frozen for {args.protocol}, so its rows must not join the table's. Freeze it "
+            "in attnbench/nn/frozen.py after its calibration, or train into a directory of its own with --data."
+        )
+    return hashes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
-    from attnbench.nn.frozen import FROZEN, run_hash
+    from attnbench.nn.recipes import RECIPES
 
-    args.backbone = args.backbone or list(FROZEN.get(args.protocol, {}))
     try:
-        hashes = {backbone: run_hash(args.protocol, backbone) for backbone in args.backbone}
+        if args.protocol in RECIPES:
+            from builders.train_full import train_missing
+
+            train_missing(args)
+            return 0
+        check_arguments(args)
+        hashes = hashes_of_backbones(args)
         with only_builder(args.data, "runs"):
+            refuse_other_recipes(args.data, args.protocol, hashes)
             todo = list(missing(wanted_runs(args), rows_present(args.data), hashes))[: args.limit]
             print(f"{len(todo)} runs to train with {args.workers} workers", file=sys.stderr)
             failures = run_campaign(todo, args)
-    except (AttnBenchError, SetupFailed, ValueError) as error:
+    except (AttnBenchError, SetupFailed, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
