@@ -18,8 +18,11 @@ _HOME = {
     "parse": "attnbench.space.parse",
     "Genotype": "attnbench.space.genotype",
     "check": "attnbench.space.check",
+    "AutoFormerSubnet": "attnbench.space.subnet",
+    "PiTSubnet": "attnbench.space.subnet",
     "AttnBenchError": "attnbench.errors",
     "InvalidGraph": "attnbench.errors",
+    "InvalidSubnet": "attnbench.errors",
     "NotInBenchmark": "attnbench.errors",
     "NoSuchRun": "attnbench.errors",
 }
@@ -32,12 +35,15 @@ if TYPE_CHECKING:
     from attnbench.dataset.records import Run as Run
     from attnbench.errors import AttnBenchError as AttnBenchError
     from attnbench.errors import InvalidGraph as InvalidGraph
+    from attnbench.errors import InvalidSubnet as InvalidSubnet
     from attnbench.errors import NoSuchRun as NoSuchRun
     from attnbench.errors import NotInBenchmark as NotInBenchmark
     from attnbench.space.check import check as check
     from attnbench.space.genotype import Genotype as Genotype
     from attnbench.space.graph import Graph as Graph
     from attnbench.space.parse import parse as parse
+    from attnbench.space.subnet import AutoFormerSubnet as AutoFormerSubnet
+    from attnbench.space.subnet import PiTSubnet as PiTSubnet
 
 
 def __getattr__(name: str) -> object:

@@ -101,6 +101,33 @@ CASES = {
         r"0\.3  \[1\.5, null\] +null",
         lambda a: a[0]["z"] is None,
     ),
+    "sql odd types": Case(
+        [
+            "sql",
+            "select 'ab\\xAA'::blob as b, 3::hugeint as h, interval '1 day 2 hours' as i, [1::hugeint, null] as l, "
+            "uuid '00000000-0000-0000-0000-000000000001' as u, timestamp '2026-01-02 03:04:05' as t, "
+            "'101'::bit as bits, "
+            "'infinity'::double as inf, {'x': ['c'::blob]} as s",
+        ],
+        0,
+        r"6162aa +3 +1 days 02:00:00 +\[1, null\]",
+        lambda a: (
+            a[0].pop("bits")
+            and a
+            == [
+                {
+                    "b": "6162aa",
+                    "h": 3,
+                    "i": "P1DT2H0M0S",
+                    "l": [1, None],
+                    "u": "00000000-0000-0000-0000-000000000001",
+                    "t": "2026-01-02T03:04:05",
+                    "inf": None,
+                    "s": {"x": ["63"]},
+                }
+            ]
+        ),
+    ),
     "sql one more": Case(
         ["sql", "from range(3)", "--limit", "2"], 0, "\n1 more row: --limit 3,", lambda a: len(a) == 3
     ),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.show import percent, show, show_json
 from attnbench.errors import AttnBenchError
+from attnbench.space.architecture import read_architecture
 from attnbench.space.graph import Graph
-from attnbench.space.parse import parse
+from attnbench.space.subnet import Subnet
 
 if TYPE_CHECKING:
     from attnbench.nn.train import RunOutcome
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 def measure(args: argparse.Namespace) -> int:
     """Trains one formula on the spot with the table's protocol, and prints the row that it would have."""
-    graph = parse(args.formula)
+    graph = read_architecture(args.formula)
+    if isinstance(graph, Subnet):
+        raise AttnBenchError(
+            f"{graph.text!r:.60} is a subnet; this command trains formulas over q, k and v. attnbench.nn.subnet."
+            "build_subnet gives the subnet's network; its stored runs: attnbench query."
+        )
     outcome = _train(graph, args)
     if args.json:
         row = {"key": graph.key, "text": graph.text, "backbone": args.backbone, "protocol": args.protocol}

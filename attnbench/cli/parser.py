@@ -55,15 +55,24 @@ def _parser() -> argparse.ArgumentParser:
         if data:
             command.add_argument("--data", metavar="PATH|URL", help="another data release than the package's own")
         if backbone:
-            command.add_argument("--backbone", default="deit", help="default: deit")
-            command.add_argument("--protocol", default="fmnist-micro", help="default: fmnist-micro")
+            of_subnets = "; a subnet's is {}" if run in (query, top) else ""
+            command.add_argument(
+                "--backbone",
+                default="deit",
+                help="default: deit" + of_subnets.format("its space, e.g. autoformer-micro"),
+            )
+            command.add_argument(
+                "--protocol", default="fmnist-micro", help="default: fmnist-micro" + of_subnets.format("micro-scratch")
+            )
         return command
 
     command = add(query, backbone=True)
-    command.add_argument("arch", help="a formula, a name, or a key")
+    command.set_defaults(backbone=None, protocol=None)
+    command.add_argument("arch", help="a formula, a subnet such as autoformer(…), a name, or a key")
     command.add_argument("--seed", type=int, help="one seed's run; default: the mean over all")
 
     command = add(top, backbone=True)
+    command.set_defaults(protocol=None)
     command.add_argument("-n", type=_positive, default=10, help="how many; default: 10")
     command.add_argument("--sound", action="store_true", help="only graphs that pass every check (linear, …)")
     command.add_argument("--named", action="store_true", help="only published formulas and controls")

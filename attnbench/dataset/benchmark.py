@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -15,10 +13,12 @@ from attnbench.dataset.columns import Columns
 from attnbench.dataset.download import resolve
 from attnbench.dataset.files import Manifest, read_manifest, read_table
 from attnbench.dataset.lookup import Lookup
-from attnbench.dataset.records import Result, Run, Scores, chance_percent, summarise
-from attnbench.dataset.schema import TABLES
-from attnbench.errors import InvalidGraph, NoSuchRun
+from attnbench.dataset.records import Costs, Result, Scores
+from attnbench.dataset.schema import DEFAULT_BACKBONE, DEFAULT_PROTOCOL, TABLES
+from attnbench.dataset.stored import Stored
+from attnbench.errors import InvalidGraph, InvalidSubnet, NoSuchRun
 from attnbench.space.graph import Graph
+from attnbench.space.subnet import Subnet
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,21 +38,23 @@ class Benchmark:
     """The tables of one release, read when first needed. Reads are pure; what they return is immutable or a copy.
 
     Architectures are given as a Graph, a formula, a genotype (Genotype or AttnZero's dictionary), a key
-    (`ag1-…`), a name (`softmax`, `Trial 105`) or the six coordinates of a grid cell.
+    (`ag1-…`), a name (`softmax`, `Trial 105`) or the six coordinates of a grid cell; subnets as a Subnet, its text
+    `autoformer(…)` or `pit(…)`, a key (`sn1-…`) or a published name (`AutoFormer-T`). Where nothing else is said,
+    attention is looked up on `deit` under `fmnist-micro`, a subnet in its space under `micro-scratch`.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.manifest: Manifest = read_manifest(directory)
-        self._results: dict[tuple[str, str, str, int | None], Result] = {}
+        self._results: dict[tuple[str, str | None, str | None, int | None], Result] = {}
 
     def query(
-        self, arch: Any, *, backbone: str = "deit", protocol: str = "fmnist-micro", seed: int | None = None
+        self, arch: Any, *, backbone: str | None = None, protocol: str | None = None, seed: int | None = None
     ) -> Result:
         """What was measured of an architecture: the mean over seeds, or one seed's run.
 
-        Raises: InvalidGraph (no architecture), NotInBenchmark (no row; the nearest ones), NoSuchRun (a row, but
-        no such run; what is stored).
+        Raises: InvalidGraph, InvalidSubnet (no architecture), NotInBenchmark (no row; the nearest ones), NoSuchRun
+        (a row, but no such run; what is stored).
         """
         # A stored spelling is resolved here, without a call in between: searches ask the same thing many times.
         key = self._lookup.known.get(arch) if type(arch) is str else None
@@ -70,15 +72,15 @@ class Benchmark:
         self,
         archs: Iterable[Any],
         *,
-        backbone: str = "deit",
-        protocol: str = "fmnist-micro",
+        backbone: str | None = None,
+        protocol: str | None = None,
         seed: int | None = None,
         missing: str = "raise",
     ) -> list[Result | None]:
         """`query` for each architecture, in order.
 
         missing: "raise", or "none" for None in place of an architecture that has no row or no such run.
-        Raises: as `query`, for the first that fails; InvalidGraph always.
+        Raises: as `query`, for the first that fails; InvalidGraph and InvalidSubnet always.
         """
         if missing not in ("raise", "none"):
             raise ValueError(f"missing is 'raise' or 'none', got {missing!r}")
@@ -98,46 +100,74 @@ class Benchmark:
         self,
         n: int = 10,
         *,
-        backbone: str = "deit",
-        protocol: str = "fmnist-micro",
+        backbone: str = DEFAULT_BACKBONE,
+        protocol: str | None = None,
         sound: bool = False,
         named: bool = False,
         min_seeds: int = 1,
     ) -> list[Result]:
         """The `n` best by mean validation top-1, ties by key; test is shown and never selects.
 
-        sound: only graphs that pass every check; named: only named graphs; min_seeds: only those with as many runs.
+        A backbone holds attention variants, a space such as `autoformer-micro` holds subnets. sound: only graphs that
+        pass every check; named: only named ones; min_seeds: only those with as many runs.
         Raises: NoSuchRun where not one run has this backbone and protocol.
         """
-        stored = sorted(set(zip(self._runs["backbone"], self._runs["protocol"], strict=True)))
+        protocol = _default_protocol(backbone) if protocol is None else protocol
+        stored = sorted(set(zip(self._stored.runs["backbone"], self._stored.runs["protocol"], strict=True)))
         if (backbone, protocol) not in stored:
             known = "; ".join(f"backbone {b!r}, protocol {p!r}" for b, p in stored) or "none"
             raise NoSuchRun(f"no run has backbone {backbone!r:.80}, protocol {protocol!r:.80}. Stored: {known}.")
+        have_runs = self._stored.runs.rows_of("key", "backbone", "protocol")
         kept = [
             key
             for key, sound_here, named_here in zip(
-                self._architectures["key"],
-                self._architectures["is_sound"],
-                self._architectures["is_named"],
+                self._stored.architectures["key"],
+                self._stored.architectures["is_sound"],
+                self._stored.architectures["is_named"],
                 strict=True,
             )
-            if (sound_here or not sound) and (named_here or not named)
+            if (sound_here or not sound) and (named_here or not named) and (key, backbone, protocol) in have_runs
         ]
-        results = [r for r in self.query_many(kept, backbone=backbone, protocol=protocol, missing="none") if r]
+        results = [self.query(key, backbone=backbone, protocol=protocol) for key in kept]
         results = [r for r in results if r.n_seeds >= min_seeds]
         return sorted(results, key=lambda r: (-r.val_top1_percent, r.key))[: max(n, 0)]
 
     def graph(self, arch: Any) -> Graph:
         """The graph of an architecture of the benchmark, in its stored spelling: from a key back to a formula.
 
-        Raises: InvalidGraph, NotInBenchmark.
+        Raises: InvalidGraph (also for a subnet), NotInBenchmark.
         """
-        from attnbench.space.parse import parse
+        found = self._architecture(arch)
+        if isinstance(found, Subnet):
+            raise InvalidGraph(f"{found.text!r} is a subnet and no graph; take subnet(…) in place of graph(…).")
+        return found
 
-        return parse(self._architectures["text"][self._row(self._lookup.key(arch))])
+    def subnet(self, arch: Any) -> Subnet:
+        """The subnet of an architecture of the benchmark: from a key or name back to widths, depths and heads.
+
+        Raises: InvalidSubnet (also for a graph), NotInBenchmark.
+        """
+        found = self._architecture(arch)
+        if isinstance(found, Graph):
+            raise InvalidSubnet(f"{found.text!r} is a graph and no subnet; take graph(…) in place of subnet(…).")
+        return found
+
+    def costs(self, arch: Any, *, backbone: str | None = None) -> Costs:
+        """What an architecture costs, trained or not.
+
+        Raises: as `query`; NoSuchRun where no cost is stored on this backbone.
+        """
+        return self._stored.costs(*self._on(arch, backbone))
+
+    def proxies(self, arch: Any, *, backbone: str | None = None) -> Scores:
+        """The zero-cost scores of an architecture, trained or not: means over weight seeds, finite ones only.
+
+        Raises: as `query`; NoSuchRun where no score is stored on this backbone.
+        """
+        return self._stored.proxies(*self._on(arch, backbone))
 
     def table(self, name: str) -> pd.DataFrame:
-        """A fresh pandas frame of a whole table: architectures, cells, costs, runs, proxies, rejections.
+        """A fresh pandas frame of a whole table; `tables` names them.
 
         Raises: LookupError for another name.
         """
@@ -166,15 +196,15 @@ class Benchmark:
         """Whether the architecture has a row; False too for what is no architecture at all."""
         try:
             return self._lookup.find(arch) is not None
-        except InvalidGraph:
+        except (InvalidGraph, InvalidSubnet):
             return False
 
     def __len__(self) -> int:
-        return len(self._architectures["key"])
+        return len(self._stored.architectures["key"])
 
     def __iter__(self) -> Iterator[str]:
         """The keys of all architectures, sorted."""
-        return iter(self._architectures["key"])
+        return iter(self._stored.architectures["key"])
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{rows} {name}" for name, rows in self.tables.items())
@@ -183,89 +213,25 @@ class Benchmark:
     def __reduce__(self) -> tuple[type[Benchmark], tuple[Path]]:
         return Benchmark, (self.directory,)
 
-    # -- from a key to a result
+    def _architecture(self, arch: Any) -> Graph | Subnet:
+        from attnbench.space.architecture import read_architecture
 
-    def _row(self, key: str) -> int:
-        return self._architectures.rows_of("key")[key][0]
+        return read_architecture(self._stored.text(self._lookup.key(arch)))
 
-    def _result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
+    def _on(self, arch: Any, backbone: str | None) -> tuple[str, str]:
+        key = self._lookup.key(arch)
+        return key, self._stored.backbone(key) if backbone is None else backbone
+
+    def _result(self, key: str, backbone: str | None, protocol: str | None, seed: int | None) -> Result:
+        """Where nothing was said, the defaults; one record however it was asked for."""
         if not _is_seed(seed):
             raise NoSuchRun(_one_of_each(backbone, protocol, seed))
-        rows = self._runs.rows_of("key", "backbone", "protocol").get((key, backbone, protocol), ())
-        made = [run for run in map(self._run, rows) if seed is None or run.seed == seed]
-        if not made:
-            raise NoSuchRun(self._what_is_stored(key, backbone, protocol, seed))
-        runs = tuple(sorted(made, key=lambda run: run.seed))
-        mean, spread, test, status = summarise(runs)
-        row = self._row(key)
-        params, macs, step_ms = self._cost(key, backbone)
-        return Result(
-            key=key,
-            text=self._architectures["text"][row],
-            names=self._architectures["names"][row],
-            backbone=backbone,
-            protocol=protocol,
-            val_top1_percent=mean,
-            val_top1_sd_percent=spread,
-            test_top1_percent=test,
-            n_seeds=len(runs),
-            status=status,
-            runs=runs,
-            proxies=self._scores(key, backbone),
-            params=params,
-            macs=macs,
-            step_ms=step_ms,
-        )
-
-    def _run(self, row: int) -> Run:
-        run = Run(*[column[row] for column in self._run_columns])
-        if run.status == "diverged":
-            return replace(run, val_top1_percent=chance_percent(self._runs["protocol"][row]))
-        return run
-
-    @cached_property
-    def _run_columns(self) -> tuple[Sequence[Any], ...]:
-        return self._runs.several(*(field.name for field in fields(Run)))
-
-    def _cost(self, key: str, backbone: str) -> tuple[int | None, int | None, float | None]:
-        rows = self._costs.rows_of("key", "backbone").get((key, backbone))
-        if rows is None:
-            return None, None, None
-        params, macs, step_ms = self._costs.several("params", "macs", "step_ms")
-        return params[rows[0]], macs[rows[0]], step_ms[rows[0]]
-
-    def _scores(self, key: str, backbone: str) -> Scores:
-        rows = self._proxies.rows_of("key", "backbone").get((key, backbone))
-        if rows is None:
-            return Scores()
-        name, value = self._proxies.several("proxy", "value")
-        totals: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        for row in rows:
-            score = value[row]
-            totals[name[row]] = totals.get(name[row], 0.0) + (math.nan if score is None else score)
-            counts[name[row]] = counts.get(name[row], 0) + 1
-        return Scores({name: total / counts[name] for name, total in totals.items() if math.isfinite(total)})
-
-    def _what_is_stored(self, key: str, backbone: str, protocol: str, seed: int | None) -> str:
-        runs = self._runs
-        seeds: dict[tuple[str, str], list[int]] = {}
-        for row in runs.rows_of("key").get(key, ()):
-            seeds.setdefault((runs["backbone"][row], runs["protocol"][row]), []).append(runs["seed"][row])
-        text = self._architectures["text"][self._row(key)]
-        if not seeds:
-            return (
-                f"{text!r} ({key}) is in the benchmark, but no run of it is stored. Train it: "
-                f"attnbench measure \"{text}\" (needs torch: pip install 'attnbench[nn]')."
-            )
-        stored = "; ".join(
-            f"backbone {b!r}, protocol {p!r}, seeds {', '.join(map(str, sorted(s)))}"
-            for (b, p), s in sorted(seeds.items())
-        )
-        asked = f"backbone {backbone!r}, protocol {protocol!r}" + ("" if seed is None else f", seed {seed!r}")
-        return f"{text!r} ({key}) has no run with {asked}. Stored: {stored}. Leave seed out for the mean of all."
-
-    # -- tables, each read once, when first needed
+        backbone = self._stored.backbone(key) if backbone is None else backbone
+        protocol = DEFAULT_PROTOCOL[_kind(key)] if protocol is None else protocol
+        found = self._results.get((key, backbone, protocol, seed))
+        if found is None:
+            found = self._results[key, backbone, protocol, seed] = self._stored.result(key, backbone, protocol, seed)
+        return found
 
     def _arrow(self, name: str) -> pa.Table:
         if name not in TABLES:
@@ -273,30 +239,29 @@ class Benchmark:
         return read_table(self.directory, name, self.manifest)
 
     @cached_property
-    def _architectures(self) -> Columns:
-        return Columns(self._arrow("architectures"))
+    def _stored(self) -> Stored:
+        return Stored(self._arrow)
 
     @cached_property
     def _lookup(self) -> Lookup:
-        return Lookup(self._architectures, lambda: Columns(self._arrow("cells")))
-
-    @cached_property
-    def _runs(self) -> Columns:
-        return Columns(self._arrow("runs"))
-
-    @cached_property
-    def _costs(self) -> Columns:
-        return Columns(self._arrow("costs"))
-
-    @cached_property
-    def _proxies(self) -> Columns:
-        return Columns(self._arrow("proxies"))
+        return Lookup(self._stored.architectures, lambda: Columns(self._arrow("cells")))
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
         from attnbench.dataset.sql import sealed
 
         return sealed(self._arrow)
+
+
+def _kind(key: str) -> str:
+    return "subnet" if key.startswith("sn") else "attention"
+
+
+def _default_protocol(backbone: object) -> str:
+    """That of attention on a backbone, or of subnets in a space."""
+    from attnbench.space.subnet_named import SPACES
+
+    return DEFAULT_PROTOCOL["subnet" if isinstance(backbone, str) and backbone in SPACES else "attention"]
 
 
 def _is_seed(seed: object) -> bool:

@@ -12,6 +12,7 @@ from attnbench.dataset.schema import CELLS
 from attnbench.errors import InvalidGraph, NotInBenchmark
 from attnbench.space.aliases import current_key
 from attnbench.space.graph import Graph
+from attnbench.space.subnet import Subnet
 
 _KEY = re.compile(r"(ag|sn)\d+-[0-9a-f]{32}")
 _KEYLIKE = re.compile(r"(ag|sn)\d+-")
@@ -29,7 +30,7 @@ class Lookup:
     def key(self, arch: Any) -> str:
         """The key of the row of an architecture.
 
-        Raises: InvalidGraph (no architecture), NotInBenchmark (no row; the nearest ones).
+        Raises: InvalidGraph, InvalidSubnet (no architecture), NotInBenchmark (no row; the nearest ones).
         """
         found = self.find(arch)
         if found is None:
@@ -39,20 +40,24 @@ class Lookup:
     def find(self, arch: Any) -> str | None:
         """The key of the row of an architecture, or None where there is no row.
 
-        Raises: InvalidGraph (no architecture).
+        Raises: InvalidGraph, InvalidSubnet (no architecture).
         """
-        if isinstance(arch, Graph):
+        if isinstance(arch, (Graph, Subnet)):
             return self._row_of(arch)
         if isinstance(arch, str):
             return self._find_text(arch)
         cell = _coordinates(arch)
         found = self._cells.get(cell) if cell is not None else None
-        return found if found is not None else self._row_of(_graph(arch))
+        return found if found is not None else self._row_of(_read(arch))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every name, sorted."""
-        return tuple(sorted({name for names in self._architectures["names"] for name in names}))
+        """Every name, sorted: those of the table, and of published subnets that have a row."""
+        from attnbench.space.subnet_named import PUBLISHED_SUBNETS
+
+        rows = self._architectures.rows_of("key")
+        published = {name for name, row in PUBLISHED_SUBNETS.items() if row.subnet.key in rows}
+        return tuple(sorted({name for names in self._architectures["names"] for name in names} | published))
 
     def _stored_spellings(self) -> dict[str, str]:
         """Names, texts and keys to keys; where a name reads as another row's text, the text wins."""
@@ -73,40 +78,35 @@ class Lookup:
             current = current_key(text)
             return current if current in self._architectures.rows_of("key") else None
         try:
-            graph = _graph(text)
+            arch = _read(text)
         except InvalidGraph as error:
             close = self._close_names(text)
             if not close:
                 raise
             raise InvalidGraph(f"{error}\nOr is a name meant? Names like it: {', '.join(close)}") from None
-        key = self._row_of(graph)
+        key = self._row_of(arch)
         if key is not None:
             if len(self.known) > _SPELLINGS_KEPT:  # start over rather than grow through a long search
                 self.known = self._stored_spellings()
             self.known[text] = key
         return key
 
-    def _row_of(self, graph: Graph) -> str | None:
-        key = graph.key
-        return key if key in self._architectures.rows_of("key") else self._same_function(graph)
+    def _row_of(self, arch: Graph | Subnet) -> str | None:
+        key = arch.key
+        if key in self._architectures.rows_of("key"):
+            return key
+        return self._same_function(arch) if isinstance(arch, Graph) else None
 
     def _absent(self, arch: Any) -> NotInBenchmark:
-        if isinstance(arch, str) and _KEYLIKE.match(arch.strip()):
-            return NotInBenchmark(
-                f"no row has the key {arch.strip()}. The {len(self._architectures['key'])} keys are list(bench); "
-                "pass the formula instead to see the rows most like it."
-            )
-        from attnbench.dataset.nearest import nearest
+        from attnbench.dataset.absent import absent_graph, absent_key, absent_subnet
 
-        graph = _graph(arch)
-        like = nearest(graph.text, self._architectures["text"])
-        return NotInBenchmark(
-            f"no row computes {graph.text!r} (key {graph.key}). Nearest rows:\n"
-            + "".join(f"  {text}\n" for text in like)
-            + f'Measure it with the same protocol: attnbench measure "{graph.text}" '
-            "(needs torch: pip install 'attnbench[nn]').",
-            like,
-        )
+        table = self._architectures
+        if isinstance(arch, str) and _KEYLIKE.match(arch.strip()):
+            return absent_key(arch.strip(), len(table["key"]))
+        read = _read(arch)
+        kind = "subnet" if isinstance(read, Subnet) else "attention"
+        texts = [text for text, of in zip(table["text"], table["kind"], strict=True) if of == kind]
+        return absent_subnet(read, texts) if isinstance(read, Subnet) else absent_graph(read, texts)
 
     def _same_function(self, graph: Graph) -> str | None:
         """The row that gives the same numbers, where no rewrite rule knows that it is the same function."""
@@ -131,7 +131,7 @@ class Lookup:
 
     @cached_property
     def _folded_names(self) -> dict[str, str]:
-        return {name.casefold(): self.known[name] for name in self.names}
+        return {name.casefold(): self.known[name] for names in self._architectures["names"] for name in names}
 
     @cached_property
     def _cells(self) -> dict[tuple[str, ...], str]:
@@ -154,14 +154,17 @@ def _coordinates(arch: Any) -> tuple[str, ...] | None:
     return tuple(arch) if isinstance(arch, (tuple, list)) and all(isinstance(level, str) for level in arch) else None
 
 
-def _graph(arch: Any) -> Graph:
-    """The graph of anything that is no key or name. Raises: InvalidGraph, with the place."""
-    if isinstance(arch, Graph):
+def _read(arch: Any) -> Graph | Subnet:
+    """The graph or subnet of anything that is no key and no name of the table.
+
+    Raises: InvalidGraph, with the place; InvalidSubnet.
+    """
+    if isinstance(arch, (Graph, Subnet)):
         return arch
     if isinstance(arch, str):
-        from attnbench.space.parse import parse
+        from attnbench.space.architecture import read_architecture
 
-        return parse(arch)
+        return _published_subnet(arch) or read_architecture(arch)
     cell = _coordinates(arch)
     if cell is not None or isinstance(arch, (tuple, list)):
         from attnbench.space.grid import cell_graph
@@ -172,6 +175,14 @@ def _graph(arch: Any) -> Graph:
     if isinstance(arch, (Mapping, Genotype)):
         return Genotype.read(arch).to_graph()
     raise InvalidGraph(
-        f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a key, a name, "
-        "a genotype or the six coordinates of a grid cell."
+        f"no architecture: {type(arch).__name__} {str(arch)[:80]!r}. Pass a Graph, a formula, a Subnet or its text, "
+        "a key, a name, a genotype or the six coordinates of a grid cell."
     )
+
+
+def _published_subnet(name: str) -> Subnet | None:
+    """The subnet that a paper published under a name, whether or not it has a row."""
+    from attnbench.space.subnet_named import PUBLISHED_SUBNETS
+
+    wanted = name.strip().casefold()
+    return next((row.subnet for row in PUBLISHED_SUBNETS.values() if row.name.casefold() == wanted), None)

@@ -1,10 +1,14 @@
-"""Which stored formulas look most like a given one; for messages, so quick and approximate."""
+"""Which stored formulas or subnets are most like a given one; for messages, so quick and approximate."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from itertools import zip_longest
+
+from attnbench.space.subnet import Subnet
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|-?\d+|\S")
 _SHORTLIST = 40
@@ -17,6 +21,30 @@ def nearest(text: str, stored: Iterable[str], n: int = 3) -> tuple[str, ...]:
     shared = [(-_overlap(triples, _triples(_tokens(other))), len(other), other) for other in stored]
     shortlist = [other for _, _, other in sorted(shared)[:_SHORTLIST]]
     return tuple(sorted(shortlist, key=lambda other: (edit_distance(given, _tokens(other)), len(other), other))[:n])
+
+
+def nearest_subnets(subnet: Subnet, stored: Iterable[str], n: int = 3) -> tuple[str, ...]:
+    """The `n` stored subnets of the same space that differ in the fewest coordinates, of those the nearest in value."""
+    from attnbench.space.subnet_named import space_of
+    from attnbench.space.subnet_text import parse_subnet
+
+    family, space = subnet.text.partition("(")[0] + "(", space_of(subnet)
+    others = (parse_subnet(text) for text in stored if text.startswith(family))
+    found = [(*_differences(subnet, other), other.text) for other in others if space is None or other in space]
+    return tuple(text for *_, text in sorted(found)[:n])
+
+
+def _differences(a: Subnet, b: Subnet) -> tuple[int, float]:
+    """How many coordinates differ, and by how much in all, each relative to the larger; a missing layer's are 0."""
+    groups = zip(_coordinates(a), _coordinates(b), strict=True)
+    pairs = [pair for left, right in groups for pair in zip_longest(left, right, fillvalue=0.0)]
+    return sum(x != y for x, y in pairs), sum(abs(x - y) / max(x, y) for x, y in pairs)
+
+
+def _coordinates(subnet: Subnet) -> list[tuple[float, ...]]:
+    """A group for every field: one number, or one a layer or stage."""
+    values = [getattr(subnet, field.name) for field in fields(subnet)]  # type: ignore[arg-type]
+    return [value if isinstance(value, tuple) else (value,) for value in values]
 
 
 def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:

@@ -76,6 +76,17 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Costs:
+    """What one architecture costs on one backbone, as one row of `costs`: counts, and ms where it was timed."""
+
+    key: str
+    backbone: str
+    params: int
+    macs: int
+    step_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What the table knows of one architecture on one backbone under one protocol.
 

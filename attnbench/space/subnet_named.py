@@ -34,6 +34,11 @@ SPACES: MappingProxyType[str, SubnetSpace] = MappingProxyType(
 )
 
 
+def space_of(subnet: Subnet) -> SubnetSpace | None:
+    """The first named space that holds a subnet, so the widest of its family; None where none does."""
+    return next((space for space in SPACES.values() if subnet in space), None)
+
+
 class ParamWindow(NamedTuple):
     """Both bounds belong to the window."""
 

@@ -130,7 +130,7 @@ def test_a_diverged_run_counts_as_chance_and_says_so(bench: Benchmark) -> None:
 NO_ARCHITECTURE = {
     "genotype of an unknown type": ({"graph_type": "i3n9", "unary_ops": [], "binary_ops": []}, "i3n9"),
     "mapping of something else": ({"q": 1}, "graph_type"),
-    "None": (None, r"no architecture: NoneType 'None'\. Pass a Graph, a formula, a key, a name, "),
+    "None": (None, r"no architecture: NoneType 'None'\. Pass a Graph, a formula, a Subnet or its text, "),
     "number": (7, r"no architecture: int '7'"),
     "empty": ("", "the formula is empty"),
     "syntax": ("softmax(q", "softmax"),
@@ -196,7 +196,7 @@ NO_RUN = {
     "protocol": (SOFTMAX, {"protocol": "imagenet-300e"}, "protocol 'imagenet-300e'. Stored: .*'fmnist-micro'"),
     "seed": (SOFTMAX, {"seed": 9}, r"seed 9\. Stored: .*seeds 0, 1, 2\. Leave seed out for the mean of all"),
     "several": (ELU, {"seed": 1}, r"'deit', protocol 'fmnist-micro', seeds 0; backbone 'pvt', .*seeds 0\. Leave"),
-    "never trained": (UNTRAINED, {}, r"is in the benchmark, but no run of it is stored\. Train it: attnbench measure"),
+    "never trained": (UNTRAINED, {}, r"is in the benchmark, but no run of it is stored\. Measure it .*: attnbench measure"),
 }
 
 
