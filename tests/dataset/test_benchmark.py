@@ -196,7 +196,7 @@ NO_RUN = {
     "protocol": (SOFTMAX, {"protocol": "imagenet-300e"}, "protocol 'imagenet-300e'. Stored: .*'fmnist-micro'"),
     "seed": (SOFTMAX, {"seed": 9}, r"seed 9\. Stored: .*seeds 0, 1, 2\. Leave seed out for the mean of all"),
     "several": (ELU, {"seed": 1}, r"'deit', protocol 'fmnist-micro', seeds 0; backbone 'pvt', .*seeds 0\. Leave"),
-    "never trained": (UNTRAINED, {}, r"is in the benchmark, but no run of it is stored\. Measure it .*: attnbench measure"),
+    "never trained": (UNTRAINED, {}, r"is in the benchmark, but no run of it is stored\. Measure it .*: attnbench"),
 }
 
 
