@@ -67,11 +67,22 @@ def graph_macs(graph: Graph, backbone: str) -> int:
     return around + sum(heads * graph.cost.macs(tokens, width) for heads, tokens, width in sizes)
 
 
+def backbone_params(backbone: str) -> int:
+    """Parameters of a backbone, micro or full; graphs have none."""
+    return count_params(without_weights(backbone, Graph(V)))
+
+
 @lru_cache
 def _frame(backbone: str) -> tuple[int, tuple[tuple[int, int, int], ...]]:
     """Multiply-adds around the graphs of a backbone, and the sizes of its attentions."""
-    model = build_backbone(backbone, compile_graph(Graph(V)), seed=0)
+    model = without_weights(backbone, Graph(V))
     return count_macs(model, image_shape(backbone)), tuple(attentions(model))
+
+
+def without_weights(backbone: str, graph: Graph) -> nn.Module:
+    """A backbone on the device "meta": its shapes without values, so that the full sizes are counted in a second."""
+    with torch.device("meta"):
+        return backbone_config(backbone).build(compile_graph(graph))
 
 
 def attentions(model: nn.Module) -> Iterator[tuple[int, int, int]]:

@@ -33,9 +33,7 @@ def test_it_is_the_slope_of_least_squares() -> None:
 def test_two_sizes_are_needed() -> None:
     latency = frame(a=(0, 1, 1.0), b=(0, 1, 1.0))
     latency = latency[(latency["key"] == "a") | (latency["n_tokens"] < 512)]
-    with pytest.raises(
-        ValueError, match=r"1 attentions have fewer than two sizes of at least 256 tokens, such as b"
-    ):
+    with pytest.raises(ValueError, match=r"1 attentions have fewer than two sizes of at least 256 tokens, such as b"):
         latency_exponents(latency)
     latency = latency[(latency["key"] == "a") | (latency["n_tokens"] < 256)]
     with pytest.raises(ValueError, match="1 attentions have fewer than two sizes"):

@@ -10,7 +10,7 @@ import torch
 
 from attnbench.nn.attention import FrameAttention
 from attnbench.nn.backbones import backbone_config
-from attnbench.nn.cost import attentions, count_params
+from attnbench.nn.cost import attentions, backbone_params, count_macs, count_params, graph_macs, without_weights
 from attnbench.nn.full import FULL
 from attnbench.nn.operators import compile_graph
 from attnbench.space.parse import parse
@@ -66,3 +66,24 @@ def test_shapes_fit_at_224_pixels(name: str) -> None:
         logits.sum().backward()
     assert logits.shape == (2, 1000)
     assert model.get_classifier().weight.grad is not None
+
+
+@pytest.mark.parametrize("name", ["deit-tiny", "pvt-tiny", "pvt2-b0", "swin-tiny", "cswin-tiny"])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "softmax(q @ k.T / sqrt(d)) @ v",
+        "(v @ softmax(l2norm(q).T @ elu1(k)).T) @ l2norm(l2norm(q).T @ elu1(k))",
+    ],
+)
+def test_macs_by_formula_are_those_that_torch_counts_at_224_pixels(formula: str, name: str) -> None:
+    graph = parse(formula)
+    model = without_weights(name, graph)
+    assert graph_macs(graph, name) == count_macs(model, (3, 224, 224))
+    assert backbone_params(name) == count_params(model)
+
+
+def test_softmax_at_224_pixels_costs_what_is_published() -> None:
+    """DeiT-T is reported with 1.3 G, for instance by its paper; ours has a depthwise convolution more, 4 M."""
+    softmax = parse("softmax(q @ k.T / sqrt(d)) @ v")
+    assert round(graph_macs(softmax, "deit-tiny") / 1e9, 2) == 1.26
