@@ -9,7 +9,21 @@ from importlib import import_module
 from pathlib import Path
 
 # In the order in which a table comes about; each is a module with a `main(argv)`.
-COMMANDS = ("enumerate", "check", "train", "score", "cost", "latency", "merge", "card", "readme", "notebook")
+COMMANDS = (
+    "enumerate",
+    "check",
+    "subnets",
+    "train",
+    "supernet",
+    "score",
+    "cost",
+    "latency",
+    "published",
+    "merge",
+    "card",
+    "readme",
+    "notebook",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from attnbench.dataset.files import MANIFEST, read_manifest, read_table
 from attnbench.errors import DataError
 from attnbench.space.architecture import read_architecture
 from builders.shards import read_shards
+from builders.subnets import from_scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,9 +39,9 @@ class TrainingRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A class of graphs that the campaign wants on one backbone with some seeds."""
+    """A class of architectures that the campaign wants on one backbone with some seeds."""
 
-    kind: str  # in_grid, is_named or is_wild: a column of `architectures`
+    kind: str  # in_grid, is_named or is_wild: a column of `architectures`; or from_scratch, see builders/subnets.py
     backbone: str
     seeds: tuple[int, ...]
 
@@ -62,6 +63,13 @@ ORDER = (
     Wanted("is_wild", "pvt", (0,)),
     Wanted("is_wild", "swin", (0,)),
 )
+# Of subnets, in the space that stands in the place of a backbone.
+SUBNET_ORDER = (Wanted("from_scratch", "autoformer-micro", (0, 1)),)
+
+
+def order(protocol: str) -> tuple[Wanted, ...]:
+    """What is wanted of a protocol."""
+    return SUBNET_ORDER if protocol == "micro-scratch" else ORDER
 
 
 def candidates(data: Path) -> dict[str, list[str]]:
@@ -81,6 +89,7 @@ def candidates(data: Path) -> dict[str, list[str]]:
     for kind in ("is_named", "is_wild"):
         found[kind] = sorted(row["text"] for row in table if row[kind])
         random.Random(kind).shuffle(found[kind])
+    found["from_scratch"] = [subnet.text for subnet in from_scratch()]
     return found
 
 
@@ -88,7 +97,7 @@ def most_wanted(
     formulas: Mapping[str, Sequence[str]], backbones: Sequence[str], protocol: str, seeds: Sequence[int] | None = None
 ) -> Iterator[TrainingRun]:
     """Every run of the campaign on these backbones, the most wanted first. formulas: of each class, in order."""
-    for wanted in ORDER:
+    for wanted in order(protocol):
         if wanted.backbone in backbones:
             for text in formulas[wanted.kind]:
                 for seed in wanted.seeds:
@@ -96,9 +105,9 @@ def most_wanted(
                         yield TrainingRun(text, wanted.backbone, protocol, seed)
 
 
-def campaign_backbones(frozen: Iterable[str]) -> tuple[list[str], list[str]]:
+def campaign_backbones(frozen: Iterable[str], protocol: str = "fmnist-micro") -> tuple[list[str], list[str]]:
     """The campaign's backbones in the order in which it comes to them: those that are frozen, and those left out."""
-    wanted = dict.fromkeys(wanted.backbone for wanted in ORDER)
+    wanted = dict.fromkeys(wanted.backbone for wanted in order(protocol))
     frozen = set(frozen)
     return [name for name in wanted if name in frozen], [name for name in wanted if name not in frozen]
 

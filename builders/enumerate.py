@@ -125,6 +125,14 @@ def released(data: Path) -> tuple[str, list[str]]:
     return manifest.data_version, [row["genotype"] for row in rows if row["is_wild"]]
 
 
+def listed_subnets(data: Path) -> Rows:
+    """The rows of `architectures` that `builders subnets` wrote."""
+    if not (data / MANIFEST).is_file():
+        return []
+    rows = read_table(data, "architectures", read_manifest(data)).to_pylist()
+    return [row for row in rows if row["kind"] == "subnet"]
+
+
 def passes_dynamic_checks(graph: Graph) -> bool:
     from attnbench.nn.checks import check_dynamic
 
@@ -142,7 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         version, kept = released(args.data)
         rows = candidates(args.size, passes_dynamic_checks, kept=kept)
         args.data.mkdir(parents=True, exist_ok=True)
-        write_release(args.data, {"architectures": rows, "cells": cell_rows()}, args.version or version)
+        listed = [*rows, *listed_subnets(args.data)]
+        write_release(args.data, {"architectures": listed, "cells": cell_rows()}, args.version or version)
     except AttnBenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

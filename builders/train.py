@@ -15,7 +15,8 @@ from typing import Any
 
 from attnbench import __version__
 from attnbench.errors import AttnBenchError, DataError
-from attnbench.space.parse import parse
+from attnbench.space.architecture import read_architecture
+from attnbench.space.subnet import Subnet
 from builders.campaign import (
     TrainingRun,
     campaign_backbones,
@@ -56,14 +57,20 @@ def train_unit(unit: Stack) -> list[dict[str, Any]]:
     from attnbench.nn.operators import compile_graph
     from attnbench.nn.train import train_run
 
-    graph = compile_graph(parse(unit[0].text))
+    architecture = read_architecture(unit[0].text)
     recipe, splits, device = _worker["recipe"], _worker["splits"], _worker["device"]
     backbone, seeds = unit[0].backbone, [run.seed for run in unit]
-    if len(seeds) == 1 and not _worker["cuda_graphs"]:
+    if isinstance(architecture, Subnet):
+        from attnbench.nn.subnet_train import train_subnet
+
+        outcomes = [train_subnet(architecture, backbone, recipe, seed, splits, device=device) for seed in seeds]
+    elif len(seeds) == 1 and not _worker["cuda_graphs"]:
+        graph = compile_graph(architecture)
         outcomes = [train_run(graph, backbone, recipe, seeds[0], splits, device=device)]
     else:
         from attnbench.nn.stacked import train_stacked
 
+        graph = compile_graph(architecture)
         outcomes = train_stacked(
             graph, backbone, recipe, seeds, splits, device=device, cuda_graphs=_worker["cuda_graphs"]
         )
@@ -203,12 +210,13 @@ def hashes_of_backbones(args: argparse.Namespace) -> dict[str, str]:
     Raises: ValueError (unknown names, nothing frozen), DataError (a backbone whose rows must not join the table).
     """
     from attnbench.nn.frozen import FROZEN, run_hash
-    from attnbench.nn.protocol import protocol
+    from attnbench.nn.protocol import SupernetProtocol, protocol
 
-    protocol(args.protocol)
+    if isinstance(protocol(args.protocol), SupernetProtocol):
+        raise ValueError(f"{args.protocol} trains a supernet: python -m builders supernet.")
     frozen = FROZEN.get(args.protocol, {})
     if args.backbone is None:
-        args.backbone, left_out = campaign_backbones(frozen)
+        args.backbone, left_out = campaign_backbones(frozen, args.protocol)
         if not args.backbone:
             raise ValueError(f"no backbone is frozen for {args.protocol}; name one with --backbone.")
         if left_out:

@@ -10,6 +10,9 @@ from attnbench.nn.backbones import seeded
 from attnbench.space.subnet import AutoFormerSubnet, PiTSubnet, Subnet
 from attnbench.space.subnet_cost import Frame
 
+# Raised when the networks compute something else or start from other weights: rows of both must not mix.
+NETWORKS_VERSION = 1
+
 
 def build_subnet(subnet: Subnet, frame: Frame, seed: int) -> nn.Module:
     """A network on the CPU with fresh weights; images (B, channels, size, size) to logits (B, classes).

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from attnbench.nn.backbones import seeded
-from attnbench.nn.subnet import AutoFormer
+from attnbench.nn.subnet import AutoFormer, Block
 from attnbench.space.subnet import AutoFormerSubnet, number
 from attnbench.space.subnet_cost import Frame
 from attnbench.space.subnet_spaces import AutoFormerSpace, require_in
+
+# The name of a supernet's parameter, and the entries of it along every axis that a subnet takes.
+Place = tuple[str, tuple[slice, ...]]
 
 
 class Supernet(nn.Module):
@@ -27,22 +31,32 @@ class Supernet(nn.Module):
         self.space = space
 
     @abstractmethod
+    def places(self, subnet: AutoFormerSubnet) -> dict[str, Place]:
+        """Where each parameter of the subnet lies, by its name in the stand-alone network."""
+
+    @cached_property
+    def owned(self) -> dict[str, nn.Parameter]:
+        """The supernet's own parameters by name."""
+        return dict(self.named_parameters())
+
     def weights(self, subnet: AutoFormerSubnet) -> dict[str, Tensor]:
         """The subnet's parameters by their names in the stand-alone network, as views of the supernet's."""
+        return {name: self.owned[owner][part] for name, (owner, part) in self.places(subnet).items()}
 
     def forward(self, images: Tensor, subnet: AutoFormerSubnet) -> Tensor:
         """Images to logits (B, classes). Raises: InvalidSubnet for a subnet outside the space."""
-        require_in(self.space, subnet)
-        return functional_call(
-            _skeleton(subnet, self.space.frame), (self.weights(subnet), dict(self.stem.named_buffers())), (images,)
-        )
+        return self.run(images, subnet, self.weights(subnet))
+
+    def run(self, images: Tensor, subnet: AutoFormerSubnet, weights: dict[str, Tensor]) -> Tensor:
+        """As `forward`, with other tensors in the place of `self.weights(subnet)`."""
+        buffers = dict(self.stem.named_buffers())
+        return functional_call(_skeleton(subnet, self.space.frame), (weights, buffers), (images,))
 
     def extract(self, subnet: AutoFormerSubnet) -> AutoFormer:
         """A stand-alone network with copies of the subnet's weights, on the supernet's device.
 
         Raises: InvalidSubnet for a subnet outside the space.
         """
-        require_in(self.space, subnet)
         weights = self.weights(subnet)
         network = AutoFormer(subnet, self.space.frame).to(next(iter(weights.values())))
         network.load_state_dict(weights)
@@ -70,9 +84,11 @@ class EntangledSupernet(Supernet):
     def stem(self) -> AutoFormer:
         return self.largest
 
-    def weights(self, subnet: AutoFormerSubnet) -> dict[str, Tensor]:
-        whole = dict(self.largest.named_parameters())
-        return {name: whole[name][prefix] for name, prefix in _prefixes(subnet, self.space.frame).items()}
+    def places(self, subnet: AutoFormerSubnet) -> dict[str, Place]:
+        """As in the base class. Raises: InvalidSubnet for a subnet outside the space."""
+        require_in(self.space, subnet)
+        shapes = _shapes(subnet, self.space.frame)
+        return {name: (f"largest.{name}", tuple(map(slice, shape))) for name, shape in shapes.items()}
 
 
 class ClassicalSupernet(Supernet):
@@ -102,12 +118,17 @@ class ClassicalSupernet(Supernet):
     def stem(self) -> AutoFormer:
         return self.stems[str(self.space.embed_dims[0])]  # type: ignore[return-value]
 
-    def weights(self, subnet: AutoFormerSubnet) -> dict[str, Tensor]:
-        weights: dict[str, Tensor] = dict(self.stems[str(subnet.embed_dim)].named_parameters())
-        for layer, (heads, ratio) in enumerate(zip(subnet.heads, subnet.mlp_ratios, strict=True)):
-            block = self.blocks[_block_name(layer, subnet.embed_dim, heads, ratio)]
-            weights |= {f"blocks.{layer}.{name}": parameter for name, parameter in block.named_parameters()}
-        return weights
+    def places(self, subnet: AutoFormerSubnet) -> dict[str, Place]:
+        """As in the base class. Raises: InvalidSubnet for a subnet outside the space."""
+        require_in(self.space, subnet)
+        layers = zip(subnet.heads, subnet.mlp_ratios, strict=True)
+        blocks = [_block_name(i, subnet.embed_dim, heads, ratio) for i, (heads, ratio) in enumerate(layers)]
+        places: dict[str, Place] = {}
+        for name, shape in _shapes(subnet, self.space.frame).items():
+            _, layer, rest = name.split(".", 2) if name.startswith("blocks.") else ("", "", "")
+            owner = f"blocks.{blocks[int(layer)]}.{rest}" if layer else f"stems.{subnet.embed_dim}.{name}"
+            places[name] = owner, tuple(map(slice, shape))
+        return places
 
 
 SHARINGS: dict[str, type[EntangledSupernet] | type[ClassicalSupernet]] = {
@@ -131,13 +152,34 @@ def _block_name(layer: int, width: int, heads: int, ratio: float) -> str:
 
 @lru_cache(maxsize=64)
 def _skeleton(subnet: AutoFormerSubnet, frame: Frame) -> AutoFormer:
-    """The stand-alone network without memory for its tensors, to be called with others."""
-    with torch.device("meta"):
-        return AutoFormer(subnet, frame)
+    """The stand-alone network without memory for its tensors, to be called with others.
+
+    Put together from parts that are kept: making all its modules anew would take as long as a small net's step.
+    """
+    net = copy.copy(_stem(subnet.embed_dim, subnet.head_dim, frame))
+    blocks = [
+        _block(layer, subnet.embed_dim, heads, subnet.head_dim, hidden, frame.max_distance)
+        for layer, (heads, hidden) in enumerate(zip(subnet.heads, subnet.hidden_dims, strict=True))
+    ]
+    net._modules = net._modules | {"blocks": nn.ModuleList(blocks)}
+    return net
 
 
 @lru_cache(maxsize=64)
-def _prefixes(subnet: AutoFormerSubnet, frame: Frame) -> dict[str, tuple[slice, ...]]:
-    """The part of the largest network's tensors that a subnet uses: the first entries along every axis."""
-    shapes = {name: parameter.shape for name, parameter in _skeleton(subnet, frame).named_parameters()}
-    return {name: tuple(slice(n) for n in shape) for name, shape in shapes.items()}
+def _stem(width: int, head_dim: int, frame: Frame) -> AutoFormer:
+    """A network of one block that nobody runs."""
+    with torch.device("meta"):
+        return AutoFormer(AutoFormerSubnet(width, (1,), (1,), head_dim), frame)
+
+
+@lru_cache(maxsize=1024)
+def _block(layer: int, width: int, heads: int, head_dim: int, hidden: int, max_distance: int | None) -> Block:
+    """A block for one layer: a module that stood in two layers could have only one layer's tensors at a time."""
+    with torch.device("meta"):
+        return Block(width, heads, head_dim, hidden, eps=1e-5, max_distance=max_distance)
+
+
+@lru_cache(maxsize=64)
+def _shapes(subnet: AutoFormerSubnet, frame: Frame) -> dict[str, torch.Size]:
+    """Shape of every parameter of the stand-alone network."""
+    return {name: parameter.shape for name, parameter in _skeleton(subnet, frame).named_parameters()}

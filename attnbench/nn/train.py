@@ -48,7 +48,12 @@ def train_run(
     The seed fixes initial weights, order and flips, all drawn on the CPU, the same for every graph and device.
     Set torch.set_num_threads(1) before, as published rows were measured: the threads change the order of sums.
     """
-    model = build_backbone(backbone, graph, seed).to(device)
+    return train_model(build_backbone(backbone, graph, seed), recipe, seed, data, device=device)
+
+
+def train_model(model: nn.Module, recipe: Protocol, seed: int, data: Splits, *, device: str = "cpu") -> RunOutcome:
+    """As `train_run`, of a model that has its weights; it is trained in place, and the seed fixes order and flips."""
+    model = model.to(device)
     train, val = to_device(data.train, device), to_device(data.val, device)
     optimiser = FlatAdamW(model, recipe)
     n_steps = recipe.epochs * math.ceil(len(train) / recipe.batch_size)
