@@ -9,6 +9,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
+from attnbench.nn.padding import patch_grid
 from attnbench.nn.stages import searched_blocks
 
 
@@ -28,8 +29,8 @@ class ViTConfig:
 
     @property
     def grid(self) -> Grid:
-        rows, cols = (side // patch for side, patch in zip(self.image_size, self.patch_size, strict=True))
-        return Grid(rows, cols, prefix=1)
+        """The tokens of every block, the class token first. Raises: ValueError where patches would leave pixels out."""
+        return Grid(*patch_grid(self.image_size, self.patch_size), prefix=1)
 
     def build(self, graph: GraphFunction) -> nn.Module:
         return vision_transformer(self, graph, [True] * self.depth, 0.0)
@@ -50,6 +51,7 @@ class DeepViTConfig(ViTConfig):
 def vision_transformer(
     config: ViTConfig, graph: GraphFunction, searched: Sequence[bool], drop_path: float
 ) -> VisionTransformer:
+    grid = config.grid
     model = VisionTransformer(
         img_size=config.image_size,
         patch_size=config.patch_size,
@@ -64,7 +66,7 @@ def vision_transformer(
     )
     for block, is_searched in zip(model.blocks, searched, strict=True):
         if is_searched:
-            block.attn = FramedForTimm(config.width, config.n_heads, graph, config.grid, local=config.local)
+            block.attn = FramedForTimm(config.width, config.n_heads, graph, grid, local=config.local)
     model.init_weights(needs_reset=False)
     return model
 
@@ -73,6 +75,7 @@ class FramedForTimm(FrameAttention):
     """FrameAttention with the signature that timm's blocks call; a graph has no masks."""
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """Tokens (B, N, C) to the same. Raises: ValueError for a mask."""
         if attn_mask is not None or is_causal:
             raise ValueError("attention graphs take no mask; call the backbone without attn_mask and is_causal.")
         return super().forward(x)
