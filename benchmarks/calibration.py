@@ -1,10 +1,12 @@
 """Is a backbone fit to be frozen? 24 graphs x 3 seeds on it: range, seed noise, signal to noise, controls.
 
     python benchmarks/calibration.py --backbone deit --workers 2 --out data/calibration-deit.md
+    python benchmarks/calibration.py --backbone swin --data build/swin --probe --seeds 0 1
 
 Runs that lie in the data directory are used, the others are trained there. A backbone that is not frozen wants a
-directory of its own: --data build/calibration. It is fit when SNR >= 2 and the controls lie at least 5 seed sd under
-softmax.
+directory of its own, another one after every change of its frame. It is fit when SNR >= 2 and the controls lie at
+least 5 seed sd under softmax, at 25 core-seconds a run or less. A probe of six graphs tells a frame that is far off
+at a tenth of the price.
 """
 
 from __future__ import annotations
@@ -15,9 +17,15 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import torch
+
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
+from attnbench.nn.data import load_splits
 from attnbench.nn.frozen import run_hash
+from attnbench.nn.protocol import protocol
+from attnbench.nn.train import evaluate
 from attnbench.space.parse import parse
+from benchmarks.train import core_seconds, our_trainer
 from builders.campaign import TrainingRun, missing, rows_present
 from builders.shards import DATA, only_builder, read_shards
 from builders.train import arguments, run_campaign
@@ -51,12 +59,14 @@ MIXERS = {
     "linear b": "l2norm(relu(q)) @ (l2norm(relu(k), axis=-2).T @ v)",
 }
 GRAPHS = CONTROLS | MIXERS
+# The best, the middle and the worst of deit's mixing variants.
+PROBE = (*CONTROLS, "softmax", "linear, elu1", "i3n2 a", "i3n303 a")
 
 
 Row = dict[str, Any]
 
 
-def stored_rows(data: Path, backbone: str, seeds: list[int]) -> dict[str, list[Row]]:
+def stored_rows(data: Path, backbone: str, graphs: dict[str, str], seeds: list[int]) -> dict[str, list[Row]]:
     """Rows of each graph by name, by seed, out of the release and the fresh shards."""
     rows = read_shards(data, "runs").to_pylist()
     if (data / MANIFEST).is_file():
@@ -67,7 +77,7 @@ def stored_rows(data: Path, backbone: str, seeds: list[int]) -> dict[str, list[R
         for row in rows
         if row["backbone"] == backbone and row["protocol_hash"] == protocol_hash
     }
-    return {name: [found[parse(text).key, seed] for seed in seeds] for name, text in GRAPHS.items()}
+    return {name: [found[parse(text).key, seed] for seed in seeds] for name, text in graphs.items()}
 
 
 def value(row: Row) -> float:
@@ -77,12 +87,12 @@ def value(row: Row) -> float:
 
 def summary(rows: dict[str, list[Row]], seeds: list[int]) -> str:
     """Markdown: the verdict, then one row a graph."""
-    finished = [name for name in MIXERS if all(row["status"] == "ok" for row in rows[name])]
-    means = {name: mean(map(value, rows[name])) for name in GRAPHS}
+    finished = [name for name in rows if name in MIXERS and all(row["status"] == "ok" for row in rows[name])]
+    means = {name: mean(map(value, rows[name])) for name in rows}
     seed_sd = mean(stdev(map(value, rows[name])) for name in finished)
     between = stdev(means[name] for name in finished)
     lines = [
-        f"- {len(GRAPHS)} graphs, seeds {', '.join(map(str, seeds))}; {len(finished)} mixing variants with all runs ok",
+        f"- {len(rows)} graphs, seeds {', '.join(map(str, seeds))}; {len(finished)} mixing variants with all runs ok",
         f"- range of mixing variants: {min(means[n] for n in finished):.2f} to {max(means[n] for n in finished):.2f} %",
         f"- mean seed sd: {seed_sd:.3f}; sd between variants: {between:.3f}; **SNR {between / seed_sd:.2f}**",
     ]
@@ -94,7 +104,7 @@ def summary(rows: dict[str, list[Row]], seeds: list[int]) -> str:
         "| graph | formula | val top-1 % | sd | val loss | test top-1 % | status |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
-    for name in sorted(GRAPHS, key=lambda name: -means[name]):
+    for name in sorted(rows, key=lambda name: -means[name]):
         lines.append(
             f"| {name} | `{GRAPHS[name]}` | {means[name]:.2f} | {stdev(map(value, rows[name])):.2f} "
             f"| {_mean_of(rows[name], 'val_loss', 4)} | {_mean_of(rows[name], 'test_top1_percent', 2)} "
@@ -108,23 +118,41 @@ def _mean_of(rows: list[Row], column: str, digits: int) -> str:
     return f"{mean(values):.{digits}f}" if values else ""
 
 
+def core_seconds_of_a_run(backbone: str, n_steps: int = 30) -> float:
+    """Processor time of one run with softmax, evaluation included, from some of its steps."""
+    recipe, graph = protocol(PROTOCOL), parse(MIXERS["softmax"])
+    data = load_splits(recipe)
+    train, model = our_trainer(backbone, graph, recipe, data)
+    train(5)
+    step = core_seconds(lambda: train(n_steps)) / n_steps
+    image = core_seconds(lambda: evaluate(model, data.val)) / len(data.val)
+    n_evaluated = recipe.epochs * len(data.val) + len(data.test)
+    return step * recipe.epochs * len(data.train) / recipe.batch_size + image * n_evaluated
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backbone", default="deit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", type=Path, default=DATA, help="where rows are looked up and written")
+    parser.add_argument("--probe", action="store_true", help=f"only {', '.join(PROBE)}")
     parser.add_argument("--out", type=Path, help="write the table here, too")
     args = parser.parse_args()
     if len(args.seeds) < 2:
         sys.exit("seed noise needs at least two seeds")
-    wanted = [TrainingRun(text, args.backbone, PROTOCOL, seed) for seed in args.seeds for text in GRAPHS.values()]
+    torch.set_num_threads(1)
+    graphs = {name: GRAPHS[name] for name in (PROBE if args.probe else GRAPHS)}
+    wanted = [TrainingRun(text, args.backbone, PROTOCOL, seed) for seed in args.seeds for text in graphs.values()]
     with only_builder(args.data):
         todo = list(missing(wanted, rows_present(args.data), {args.backbone: run_hash(PROTOCOL, args.backbone)}))
         if run_campaign(todo, arguments(["--workers", str(args.workers), "--data", str(args.data)])):
             sys.exit("some runs failed; see above")
-    text = f"# Calibration of {args.backbone}\n\n" + summary(
-        stored_rows(args.data, args.backbone, args.seeds), args.seeds
+    rows = stored_rows(args.data, args.backbone, graphs, args.seeds)
+    text = (
+        f"# Calibration of {args.backbone}\n\n"
+        f"- {PROTOCOL} as {run_hash(PROTOCOL, args.backbone)}; about {core_seconds_of_a_run(args.backbone):.0f} "
+        f"core-seconds a run with softmax\n{summary(rows, args.seeds)}"
     )
     print(text)
     if args.out:
