@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attnbench.errors import DataError
 from attnbench.nn.backbones import backbone_config
+from attnbench.nn.frozen_full import FROZEN_FULL
 from attnbench.nn.full import FULL
 from attnbench.nn.operators import SEMANTICS_VERSION
 from attnbench.nn.protocol import PROTOCOLS, Protocol, protocol, protocol_hash
@@ -20,6 +21,7 @@ FROZEN: dict[str, dict[str, str]] = {
     "micro-scratch": {"autoformer-micro": "d9f33553f1fb1353"},
     "micro-entangled": {"autoformer-micro": "818c4f2d3c530c12"},
     "micro-classical": {"autoformer-micro": "652d07f4219c300b"},
+    **FROZEN_FULL,
 }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 from attnbench.dataset.schema import PROTOCOL_CLASSES
+from attnbench.errors import DataError
 from attnbench.nn.datasets import SOURCES
+from attnbench.nn.frozen import FROZEN, run_hash
 from attnbench.nn.full import FULL
 from attnbench.nn.full_train import learning_rates, mixing
 from attnbench.nn.images import eval_transform, train_transform
@@ -135,6 +137,31 @@ def test_images_are_prepared_as_attnzero_does(name: str) -> None:
     assert "CenterCrop(size=(224, 224))" in evaluation
     for transform in (training, evaluation):
         assert "Normalize(mean=tensor([0.4850, 0.4560, 0.4060]), std=tensor([0.2290, 0.2240, 0.2250]))" in transform
+
+
+def test_every_recipe_has_a_hash_of_its_own_that_is_frozen() -> None:
+    frozen = {(name, backbone): found for name in RECIPES for backbone, found in FROZEN[name].items()}
+    assert set(frozen) == {(name, backbone) for name, changes in RECIPE_CHANGES.items() for backbone in changes}
+    assert len(set(frozen.values())) == len(frozen)
+
+
+@pytest.mark.parametrize("what", ["recipe", "backbone"])
+def test_a_changed_recipe_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if what == "recipe":
+        monkeypatch.setitem(RECIPES, "imagenet-300e", replace(RECIPES["imagenet-300e"], mixup=0.1))
+    else:
+        monkeypatch.setitem(FULL, "pvt-tiny", replace(FULL["pvt-tiny"], local=False))
+    with pytest.raises(DataError, match=r"imagenet-300e on pvt-tiny is frozen as [0-9a-f]{16}, but this code's recipe"):
+        run_hash("imagenet-300e", "pvt-tiny")
+
+
+def test_sizes_of_protocol_and_backbone_must_agree() -> None:
+    with pytest.raises(ValueError, match="fmnist-micro does not train the full backbone 'deit-tiny'; those have cifar"):
+        run_hash("fmnist-micro", "deit-tiny")
+    with pytest.raises(
+        ValueError, match=r"unknown protocol 'mnist'; known: fmnist-micro, .*cifar100-300e, flowers-300e"
+    ):
+        run_hash("mnist", "deit-tiny")
 
 
 def test_recipes_are_frozen() -> None:
