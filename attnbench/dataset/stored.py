@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnbench.dataset.columns import Columns
 from attnbench.dataset.records import Costs, Result, Run, Scores, chance_percent, summarise
 from attnbench.dataset.schema import DEFAULT_BACKBONE
-from attnbench.errors import NoSuchRun
+from attnbench.errors import InvalidSubnet, NoSuchRun
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,15 +47,15 @@ class Stored:
         """Where an architecture is looked up when nothing is said: deit, or a subnet's space."""
         if not key.startswith("sn"):
             return DEFAULT_BACKBONE
-        from attnbench.space.subnet_named import space_of
+        from attnbench.dataset.defaults import default_backbone
         from attnbench.space.subnet_text import parse_subnet
 
-        space = space_of(parse_subnet(self.text(key)))
-        if space is not None:
-            return space.name
-        # A subnet of a space that has no name here can still be found where its rows are.
-        everywhere = [name for table in (self.runs, self._costs, self._proxies) for name in _backbones(table, key)]
-        return everywhere[0] if everywhere else "none"
+        try:
+            return default_backbone(parse_subnet(self.text(key)))
+        except InvalidSubnet:
+            # A subnet of a space that has no name here can still be found where its rows are.
+            everywhere = [name for table in (self.runs, self._costs, self._proxies) for name in _backbones(table, key)]
+            return everywhere[0] if everywhere else "none"
 
     def result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
         """All that is known of an architecture under one protocol. Raises: NoSuchRun (what is stored)."""

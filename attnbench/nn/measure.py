@@ -1,41 +1,64 @@
-"""A row on the spot: what the table would hold of a graph that it lacks."""
+"""A row on the spot: what the table would hold of an architecture that it lacks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from attnbench.nn.data import load_splits
+from attnbench.dataset.defaults import default_backbone, default_protocol
+from attnbench.nn.data import N_CLASSES, load_splits
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.protocol import protocol as protocol_of
+from attnbench.nn.subnet_train import train_subnet
 from attnbench.nn.train import RunOutcome, train_run
+from attnbench.space.architecture import read_architecture
 from attnbench.space.graph import Graph
-from attnbench.space.parse import parse
+from attnbench.space.subnet import Subnet
+from attnbench.space.subnet_named import SPACES
 
 
 def measure(
-    graph: Graph | str,
+    arch: Graph | Subnet | str,
     *,
-    backbone: str = "deit",
-    protocol: str = "fmnist-micro",
+    backbone: str | None = None,
+    protocol: str | None = None,
     seed: int = 0,
     dataset: str | os.PathLike[str] | None = None,
     device: str = "cpu",
 ) -> RunOutcome:
-    """Trains one graph with the table's protocol, as its rows were trained: half a minute for fmnist-micro.
+    """Trains one graph or subnet with the table's protocol, as its rows were trained: half a minute for fmnist-micro.
 
-    dataset: directory of Fashion-MNIST's files; by default the system's, else they are downloaded once.
-    Raises: InvalidGraph, DataError, ValueError (unknown protocol or backbone).
+    backbone and protocol: by default those of a query. dataset: directory of Fashion-MNIST's files; by default the
+    system's, else they are downloaded once.
+    Raises: InvalidGraph, InvalidSubnet, DataError, ValueError (unknown protocol or backbone; a space whose networks
+    take other images).
     """
-    recipe = protocol_of(protocol)
-    module = compile_graph(parse(graph) if isinstance(graph, str) else graph)
+    read = read_architecture(arch) if isinstance(arch, str) else arch
+    recipe = protocol_of(default_protocol(read) if protocol is None else protocol)
+    backbone = default_backbone(read) if backbone is None else backbone
+    if isinstance(read, Subnet):
+        _require_small_images(backbone)
+        train = partial(train_subnet, read)
+    else:
+        train = partial(train_run, compile_graph(read))
     splits = load_splits(recipe, None if dataset is None else Path(dataset))
     with one_thread():
-        return train_run(module, backbone, recipe, seed, splits, device=device)
+        return train(backbone, recipe, seed, splits, device=device)
+
+
+def _require_small_images(space: str) -> None:
+    frame = SPACES[space].frame if space in SPACES else None
+    if frame is not None and (frame.image_size, frame.n_channels, frame.n_classes) != (28, 1, N_CLASSES):
+        raise ValueError(
+            f"networks of {space} take images of {frame.image_size} pixels and {frame.n_channels} channels, and the "
+            f"protocols here train on Fashion-MNIST's, 28 pixels and 1 channel: measure a subnet of a space whose name "
+            "ends in -micro."
+        )
 
 
 @contextmanager

@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnbench.errors import DataError, InvalidGraph
+from attnbench.errors import DataError, InvalidGraph, InvalidSubnet
 from attnbench.nn import measure as module
-from attnbench.nn.data import load_splits
+from attnbench.nn.data import Split, Splits, load_splits
 from attnbench.nn.measure import measure, one_thread
 from attnbench.nn.operators import compile_graph
-from attnbench.nn.protocol import protocol
+from attnbench.nn.protocol import Protocol, protocol
+from attnbench.nn.subnet_train import train_subnet
 from attnbench.nn.train import train_run
 from attnbench.space.parse import parse
+from attnbench.space.subnet import AutoFormerSubnet
+from attnbench.space.subnet_named import PUBLISHED_SUBNETS
+
+SMALL = AutoFormerSubnet(24, (2, 2), (1, 1), 12)
 
 
 def test_names_and_formulas_that_are_wrong_are_refused_before_any_work() -> None:
@@ -22,6 +27,28 @@ def test_names_and_formulas_that_are_wrong_are_refused_before_any_work() -> None
         measure("q @ k")
     with pytest.raises(ValueError, match="unknown protocol 'mnist'"):
         measure("v", protocol="mnist")
+
+
+@pytest.mark.parametrize(
+    ("arch", "asked", "error", "message"),
+    [
+        ("autoformer(embed_dim=24)", {}, InvalidSubnet, "autoformer got no heads"),
+        (AutoFormerSubnet(25, (1,), (1,), 12), {}, InvalidSubnet, "lies in none of the spaces autoformer-tiny, "),
+        (SMALL, {"backbone": "deit"}, ValueError, "subnets are trained in their space, got 'deit'; known: "),
+        (SMALL, {"protocol": "micro-entangled"}, ValueError, "micro-entangled trains a supernet, not single subnets"),
+        (SMALL, {"backbone": "pit-micro"}, InvalidSubnet, "not in the space pit-micro"),
+        (
+            PUBLISHED_SUBNETS["AutoFormer-T"].subnet,
+            {},
+            ValueError,
+            "networks of autoformer-tiny take images of 224 pixels and 3 channels, .* whose name ends in -micro",
+        ),
+    ],
+)
+def test_subnets_that_cannot_be_trained_here(arch, asked, error, message, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "load_splits", lambda *_: None)
+    with pytest.raises(error, match=message):
+        measure(arch, **asked)
 
 
 def test_missing_images_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,11 +68,25 @@ def test_threads_are_put_back_even_after_a_failure() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_measures_what_the_trainer_measures(fashion_mnist_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def few(recipe: object, directory: Path | None) -> object:
-        splits = load_splits(recipe, directory)
-        return type(splits)(*(type(s)(s.images[:100], s.labels[:100]) for s in (splits.train, splits.val, splits.test)))
+def few(recipe: Protocol, directory: Path | None) -> Splits:
+    """The first 100 images of each split."""
+    splits = load_splits(recipe, directory)
+    return Splits(*(Split(s.images[:100], s.labels[:100]) for s in (splits.train, splits.val, splits.test)))
 
+
+def test_a_subnet_is_measured_as_the_trainer_measures_it(
+    fashion_mnist_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "load_splits", few)
+    measured = measure(SMALL.text, seed=3, dataset=fashion_mnist_dir)
+    with one_thread():
+        recipe = protocol("micro-scratch")
+        again = train_subnet(SMALL, "autoformer-micro", recipe, 3, few(recipe, fashion_mnist_dir))
+    assert measured.val_curve == again.val_curve
+    assert measured.train_loss_curve == again.train_loss_curve
+
+
+def test_measures_what_the_trainer_measures(fashion_mnist_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "load_splits", few)
     measured = measure("q * sum(k, axis=-2)", seed=3, dataset=fashion_mnist_dir)
     with one_thread():
