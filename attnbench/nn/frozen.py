@@ -34,9 +34,7 @@ def run_hash(protocol_name: str, backbone: str) -> str:
     recipe: Protocol | Recipe
     if protocol_name in RECIPES:
         recipe, config = full_recipe(protocol_name, backbone)
-    elif protocol_name not in PROTOCOLS:
-        raise ValueError(f"unknown protocol {protocol_name!r}; known: {', '.join([*PROTOCOLS, *RECIPES])}.")
-    elif backbone in FULL:
+    elif protocol_name in PROTOCOLS and backbone in FULL:
         raise ValueError(
             f"{protocol_name} does not train the full backbone {backbone!r}; those have {', '.join(RECIPES)}."
         )

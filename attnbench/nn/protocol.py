@@ -88,9 +88,15 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def protocol(name: str) -> Protocol:
-    """A protocol by its name. Raises: ValueError (the message lists the known names)."""
+    """A micro protocol by its name. Raises: ValueError (the message lists the known names)."""
     if name not in PROTOCOLS:
-        raise ValueError(f"unknown protocol {name!r}; known: {', '.join(PROTOCOLS)}.")
+        from attnbench.nn.recipes import RECIPES
+
+        if name in RECIPES:
+            raise ValueError(f"{name} is for full backbones; micro ones have {', '.join(PROTOCOLS)}.")
+        raise ValueError(
+            f"unknown protocol {name!r}; known: {', '.join(PROTOCOLS)}, and for full backbones {', '.join(RECIPES)}."
+        )
     return PROTOCOLS[name]
 
 

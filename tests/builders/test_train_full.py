@@ -148,7 +148,7 @@ def test_a_changed_recipe_is_refused_against_rows_of_the_old_one(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--protocol", "cifar10-300e"], "unknown protocol 'cifar10-300e'; known: fmnist-micro"),
+        (["--protocol", "cifar10-300e"], f"and for full backbones {PROTOCOL}, flowers-300e"),
         (["--backbone", "vgg"], f"unknown backbone: {PROTOCOL} has no recipe for 'vgg'; it has one for {BACKBONE}"),
         (["--backbone", "pvt"], f"error: {PROTOCOL} has no recipe for 'pvt'"),
         (["--dataset", "nowhere"], "nowhere/cifar-100-binary.tar.gz is missing"),

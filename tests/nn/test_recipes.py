@@ -15,6 +15,7 @@ from attnbench.nn.frozen import FROZEN, run_hash
 from attnbench.nn.full import FULL
 from attnbench.nn.full_train import learning_rates, mixing
 from attnbench.nn.images import eval_transform, train_transform
+from attnbench.nn.protocol import protocol
 from attnbench.nn.recipes import RECIPE_CHANGES, RECIPES, full_recipe
 
 SMALL = ("cifar100-300e", "flowers-300e")
@@ -158,10 +159,13 @@ def test_a_changed_recipe_is_refused(what: str, monkeypatch: pytest.MonkeyPatch)
 def test_sizes_of_protocol_and_backbone_must_agree() -> None:
     with pytest.raises(ValueError, match="fmnist-micro does not train the full backbone 'deit-tiny'; those have cifar"):
         run_hash("fmnist-micro", "deit-tiny")
-    with pytest.raises(
-        ValueError, match=r"unknown protocol 'mnist'; known: fmnist-micro, .*cifar100-300e, flowers-300e"
-    ):
-        run_hash("mnist", "deit-tiny")
+    for refuses in (protocol, lambda name: run_hash(name, "deit-tiny")):
+        with pytest.raises(
+            ValueError, match=r"unknown protocol 'mnist'; known: fmnist-micro, .*, and for full backbones"
+        ):
+            refuses("mnist")
+    with pytest.raises(ValueError, match=r"^flowers-300e is for full backbones; micro ones have fmnist-micro,"):
+        protocol("flowers-300e")
 
 
 def test_recipes_are_frozen() -> None:
