@@ -87,7 +87,7 @@ class Benchmark:
         results: list[Result | None] = []
         for arch in archs:
             try:
-                known = missing == "raise" or self._lookup.find(arch) is not None  # no need for rows like it
+                known = missing == "raise" or self._has_runs(arch, backbone, protocol)
                 found = self.query(arch, backbone=backbone, protocol=protocol, seed=seed) if known else None
             except NoSuchRun:
                 if missing == "raise":
@@ -117,7 +117,6 @@ class Benchmark:
         if (backbone, protocol) not in stored:
             known = "; ".join(f"backbone {b!r}, protocol {p!r}" for b, p in stored) or "none"
             raise NoSuchRun(f"no run has backbone {backbone!r:.80}, protocol {protocol!r:.80}. Stored: {known}.")
-        have_runs = self._stored.runs.rows_of("key", "backbone", "protocol")
         kept = [
             key
             for key, sound_here, named_here in zip(
@@ -126,7 +125,9 @@ class Benchmark:
                 self._stored.architectures["is_named"],
                 strict=True,
             )
-            if (sound_here or not sound) and (named_here or not named) and (key, backbone, protocol) in have_runs
+            if (sound_here or not sound)
+            and (named_here or not named)
+            and self._stored.has_runs(key, backbone, protocol)
         ]
         results = [self.query(key, backbone=backbone, protocol=protocol) for key in kept]
         results = [r for r in results if r.n_seeds >= min_seeds]
@@ -226,12 +227,22 @@ class Benchmark:
         """Where nothing was said, the defaults; one record however it was asked for."""
         if not _is_seed(seed):
             raise NoSuchRun(_one_of_each(backbone, protocol, seed))
-        backbone = self._stored.backbone(key) if backbone is None else backbone
-        protocol = DEFAULT_PROTOCOL[_kind(key)] if protocol is None else protocol
+        backbone, protocol = self._usual(key, backbone, protocol)
         found = self._results.get((key, backbone, protocol, seed))
         if found is None:
             found = self._results[key, backbone, protocol, seed] = self._stored.result(key, backbone, protocol, seed)
         return found
+
+    def _usual(self, key: str, backbone: str | None, protocol: str | None) -> tuple[str, str]:
+        return (
+            self._stored.backbone(key) if backbone is None else backbone,
+            DEFAULT_PROTOCOL[_kind(key)] if protocol is None else protocol,
+        )
+
+    def _has_runs(self, arch: Any, backbone: str | None, protocol: str | None) -> bool:
+        """Whether a query may find something: cheaper than an error that says what is stored, and then is dropped."""
+        key = self._lookup.find(arch)
+        return key is not None and self._stored.has_runs(key, *self._usual(key, backbone, protocol))
 
     def _arrow(self, name: str) -> pa.Table:
         if name not in TABLES:

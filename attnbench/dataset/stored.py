@@ -57,6 +57,13 @@ class Stored:
             everywhere = [name for table in (self.runs, self._costs, self._proxies) for name in _backbones(table, key)]
             return everywhere[0] if everywhere else "none"
 
+    def has_runs(self, key: str, backbone: str, protocol: str) -> bool:
+        """Whether some seed was trained; True also for what is no backbone or protocol, which `result` refuses."""
+        try:
+            return (key, backbone, protocol) in self.runs.rows_of("key", "backbone", "protocol")
+        except TypeError:  # a list of protocols, say
+            return True
+
     def result(self, key: str, backbone: str, protocol: str, seed: int | None) -> Result:
         """All that is known of an architecture under one protocol. Raises: NoSuchRun (what is stored)."""
         rows = self.runs.rows_of("key", "backbone", "protocol").get((key, backbone, protocol), ())

@@ -238,6 +238,7 @@ def test_a_pasted_key_may_have_space_around_it(bench: Benchmark) -> None:
 def test_query_many_keeps_the_order_and_places_none_on_request(bench: Benchmark) -> None:
     assert [r.text for r in bench.query_many([ELU, "softmax"])] == [ELU, SOFTMAX]
     assert [r and r.text for r in bench.query_many([ABSENT, UNTRAINED, ELU], missing="none")] == [None, None, ELU]
+    assert bench.query_many([ELU], backbone=["deit"], missing="none") == [None]
     with pytest.raises(NotInBenchmark, match="no row computes"):
         bench.query_many([ELU, ABSENT])
     with pytest.raises(InvalidGraph, match="no architecture"):
