@@ -7,8 +7,9 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from attnbench.cli.extras import needs_torch
 from attnbench.cli.show import percent, show, show_json
-from attnbench.errors import AttnBenchError
+from attnbench.dataset.defaults import default_backbone, default_protocol
 from attnbench.space.architecture import read_architecture
 from attnbench.space.graph import Graph
 from attnbench.space.subnet import Subnet
@@ -18,21 +19,18 @@ if TYPE_CHECKING:
 
 
 def measure(args: argparse.Namespace) -> int:
-    """Trains one formula on the spot with the table's protocol, and prints the row that it would have."""
-    graph = read_architecture(args.formula)
-    if isinstance(graph, Subnet):
-        raise AttnBenchError(
-            f"{graph.text!r:.60} is a subnet; this command trains formulas over q, k and v. attnbench.nn.subnet."
-            "build_subnet gives the subnet's network; its stored runs: attnbench query."
-        )
-    outcome = _train(graph, args)
+    """Trains one formula or subnet on the spot with the table's protocol, and prints the row that it would have."""
+    arch = read_architecture(args.formula)
+    args.backbone = default_backbone(arch) if args.backbone is None else args.backbone
+    args.protocol = default_protocol(arch) if args.protocol is None else args.protocol
+    outcome = _train(arch, args)
     if args.json:
-        row = {"key": graph.key, "text": graph.text, "backbone": args.backbone, "protocol": args.protocol}
+        row = {"key": arch.key, "text": arch.text, "backbone": args.backbone, "protocol": args.protocol}
         return show_json({**row, "seed": args.seed, **_finite(asdict(outcome))})
     curve = " ".join(f"{value:.2f}" for value in outcome.val_curve) or "none"
     show(
-        graph.text,
-        graph.key,
+        arch.text,
+        arch.key,
         "",
         f"{args.backbone}, {args.protocol}, seed {args.seed}: status {outcome.status}",
         f"validation top-1 after each epoch, %: {curve}",
@@ -41,19 +39,13 @@ def measure(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(graph: Graph, args: argparse.Namespace) -> RunOutcome:
-    try:
+def _train(arch: Graph | Subnet, args: argparse.Namespace) -> RunOutcome:
+    with needs_torch("measuring"):
         from attnbench.nn.measure import measure
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("attnbench"):
-            raise
-        raise AttnBenchError(
-            f"measuring needs torch and timm, which the base install leaves out ({error}): pip install 'attnbench[nn]'"
-        ) from None
 
     def train() -> RunOutcome:
         return measure(
-            graph,
+            arch,
             backbone=args.backbone,
             protocol=args.protocol,
             seed=args.seed,
@@ -65,7 +57,7 @@ def _train(graph: Graph, args: argparse.Namespace) -> RunOutcome:
         return train()
     from rich.console import Console
 
-    with Console(stderr=True).status(f"training {graph.text}"):
+    with Console(stderr=True).status(f"training {arch.text}"):
         return train()
 
 

@@ -49,7 +49,9 @@ def download(
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{where} has sha256 {found}, expected {sha256.lower()}. Ask its publisher which one is right.")
     manifest = parse_manifest(content, where)
-    directory = _local(into) if into is not None else _cache() / f"{_plain(manifest.data_version)}-{found[:12]}"
+    directory = (
+        _local(into) if into is not None else cache_directory() / f"{_plain(manifest.data_version)}-{found[:12]}"
+    )
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -104,7 +106,8 @@ def _unreachable(address: str, error: Exception) -> DataError:
     )
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
+    """Where downloads and what took long to compute are kept: the setting ATTNBENCH_CACHE, else ~/.cache/attnbench."""
     return _local(os.environ.get(CACHE_SETTING) or "~/.cache/attnbench")
 
 
