@@ -62,6 +62,7 @@ def verify(directory: Path) -> Report:
                 problems += _some(name, "keys known", strangers, "keys that architectures lacks")
         problems += _architecture_problems(tables["architectures"])
     problems += _key_problems(tables)
+    problems += _backbone_problems(tables)
     if "runs" in tables:
         problems += _run_problems(tables["runs"])
     if "cells" in tables:
@@ -131,6 +132,17 @@ def _key_problems(tables: Mapping[str, Columns]) -> Iterator[Problem]:
             if keys[text] != key:
                 wrong.append(f"{text} is {keys[text]}, stored as {key}")
         yield from _some(name, "keys derivable", wrong, "rows whose key does not follow from their text")
+
+
+def _backbone_problems(tables: Mapping[str, Columns]) -> Iterator[Problem]:
+    """Subnets stand in their space, attention in a backbone."""
+    from attnbench.space.subnet_named import SPACES
+
+    for name, table in tables.items():
+        if {"key", "backbone"} <= set(TABLES[name].column_names):
+            pairs = sorted(set(zip(table["key"], table["backbone"], strict=True)))
+            odd = [f"{key} on {backbone}" for key, backbone in pairs if key.startswith("sn") != (backbone in SPACES)]
+            yield from _some(name, "backbone", odd, "attentions in a space of subnets, or subnets outside every space")
 
 
 def _run_problems(runs: Columns) -> Iterator[Problem]:

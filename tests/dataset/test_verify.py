@@ -61,6 +61,7 @@ RULES = {
     "keys derivable, no subnet": (no_subnet, "latency", r"no subnet \(pit got no depths.*\), stored as ag1-"),
     "names": (two_rows_of_one_name, "architectures", "1 names of several rows: softmax"),
     "kind": (lambda t: t["architectures"][0].update(kind="mlp"), "architectures", "1 kinds outside attention, subnet"),
+    "backbone": (lambda t: t["costs"][0].update(backbone="pit-micro"), "costs", "1 attentions .*: ag1-.* on pit-micro"),
     "kind, of another key": (lambda t: t["architectures"][0].update(kind="subnet"), "architectures", "than the key"),
     "soundness": (lambda t: t["architectures"][0].update(is_sound=True), "architectures", "is_sound and failed_checks"),
     "status": (runs(status="fine", test_top1_percent=None), "runs", "1 rows that break this rule: ag1-.* deit seed 0"),
