@@ -16,7 +16,7 @@ from tests.nn.proxies.models import MODELS, TRIAL, model_of, timms
 # patch, qkv, local, proj, mlp, head
 COUNTS = {
     "deit": (1, 3, 1, 3, 6, 1),
-    "pvt": (2, 3, 1, 2, 4, 1),  # the softmax block has q and kv
+    "pvt": (2, 5, 1, 3, 6, 1),  # the softmax blocks have q and kv
     "swin": (2, 2, 0, 2, 4, 1),
     "cswin": (2, 2, 2, 2, 4, 1),
     "pvt2": (2, 5, 5, 3, 6, 1),  # a convolution in every MLP, one in the frame, one that reduces keys and values
