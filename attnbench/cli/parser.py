@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         if data:
             command.add_argument("--data", metavar="PATH|URL", help="another data release than the package's own")
         if backbone:
-            of_subnets = "; a subnet's is {}" if run in (query, top) else ""
+            of_subnets = "; a subnet's is {}" if run in (query, top, measure) else ""
             command.add_argument(
                 "--backbone",
                 default="deit",
@@ -83,7 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--limit", type=_positive, default=50, help="rows shown; default: 50")
 
     command = add(measure, data=False, backbone=True)
-    command.add_argument("formula", help="over q, k and v")
+    command.set_defaults(backbone=None, protocol=None)
+    command.add_argument("formula", help="over q, k and v, or a subnet such as autoformer(…)")
     command.add_argument("--seed", type=int, default=0, help="initial weights and order of the data; default: 0")
     command.add_argument("--device", default="cpu", help="default: cpu, as the published rows")
     command.add_argument("--dataset", type=Path, metavar="DIR", help="folder of Fashion-MNIST's four .gz files")
