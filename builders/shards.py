@@ -29,7 +29,7 @@ def incoming(data: Path) -> Path:
 def write_shard(data: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Writes rows as one shard, atomically, named by its content.
 
-    Raises: DataError (rows that do not fit the schema).
+    Raises: DataError (rows that do not fit the schema), DiskFull.
     """
     content = json.dumps(rows, sort_keys=True).encode()
     path = incoming(data) / f"{table}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.parquet"

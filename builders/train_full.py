@@ -139,7 +139,7 @@ def processes(args: argparse.Namespace) -> Iterator[Place]:
     if world == 1:
         yield place
         return
-    distributed.init_process_group("nccl" if place.on_gpu else "gloo")
+    distributed.init_process_group("nccl" if place.gpus else "gloo")
     try:
         yield place
     finally:

@@ -204,7 +204,7 @@ def write_table(
 ) -> pa.Table:
     """Writes rows as Parquet (zstd), beside and then into place: a reader sees the old file or the new one.
 
-    Returns: the table written. Raises: DataError (see `to_arrow`).
+    Returns: the table written. Raises: DataError (see `to_arrow`), DiskFull.
     """
     import pyarrow.parquet as pq
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ from attnbench.nn.attention import GraphFunction
 from attnbench.nn.backbones import BackboneConfig, seeded
 from attnbench.nn.checkpoint import load_checkpoint, save_checkpoint
 from attnbench.nn.datasets import Labelled, Splits
+from attnbench.nn.generators import kept_generators, number_of
 from attnbench.nn.images import (
     EpochOrder,
     ImageSet,
     eval_batches,
     eval_transform,
-    number_of,
     train_batches,
     train_transform,
 )
@@ -53,8 +52,9 @@ class Place:
     images_at_once: int | None = None
 
     @property
-    def on_gpu(self) -> bool:
-        return self.device.startswith("cuda")
+    def gpus(self) -> list[torch.device]:
+        """The GPU of this process, if it has one."""
+        return [torch.device(self.device)] if self.device.startswith("cuda") else []
 
 
 @dataclass
@@ -104,13 +104,13 @@ def train_full(
     DiskFull.
     """
     per_process = share_of(recipe, place, len(data.train))
-    with own_generators(place):
+    with kept_generators(place.gpus):
         training = Training(graph, config, recipe, seed, place)
         identity = {"seed": seed, **(identity or {})}
         progress = training.resume(None if checkpoint is None else load_checkpoint(checkpoint, identity))
         images = ImageSet(data.train, train_transform(recipe, config.image_size), seed)
         order = EpochOrder(images, seed, place.rank, place.world)
-        batches = train_batches(images, order, per_process, place.readers, place.on_gpu)
+        batches = train_batches(images, order, per_process, place.readers, bool(place.gpus))
         val = training.evaluation_of(data.val)
         for epoch in range(len(progress.val_top1), recipe.n_epochs):
             order.set_epoch(epoch)
@@ -176,9 +176,7 @@ class Training:
         self.parallel: nn.Module = self.model
         if place.world > 1:
             # A graph may leave q, k or v out, and what only they depend on then gets no gradient.
-            self.parallel = DistributedDataParallel(
-                self.model, [torch.device(place.device)] if place.on_gpu else None, find_unused_parameters=True
-            )
+            self.parallel = DistributedDataParallel(self.model, place.gpus or None, find_unused_parameters=True)
 
     def state(self, progress: Progress) -> dict[str, Any]:
         return {
@@ -250,7 +248,7 @@ class Training:
 
     def evaluation_of(self, labelled: Labelled) -> DataLoader[Any]:
         images = ImageSet(labelled, eval_transform(self.recipe, self.image_size), self.seed)
-        return eval_batches(images, self.place.rank, self.place.world, self.place.readers, self.place.on_gpu)
+        return eval_batches(images, self.place.rank, self.place.world, self.place.readers, bool(self.place.gpus))
 
     @torch.inference_mode()
     def evaluate(self, batches: DataLoader[Any]) -> tuple[float, float]:
@@ -305,15 +303,3 @@ def over_processes(values: Tensor, place: Place) -> list[float]:
     if place.world > 1:
         distributed.all_reduce(values)
     return values.flatten().tolist()
-
-
-@contextmanager
-def own_generators(place: Place) -> Iterator[None]:
-    """Puts the state of all global generators back at the end: timm draws from them."""
-    kept_python, kept_numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[torch.device(place.device)] if place.on_gpu else []):
-        try:
-            yield
-        finally:
-            random.setstate(kept_python)
-            np.random.set_state(kept_numpy)

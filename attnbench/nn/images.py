@@ -7,10 +7,7 @@ middle of a run changes what a network sees.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from attnbench.errors import DataError
 from attnbench.nn.datasets import Labelled
+from attnbench.nn.generators import drawing_from, number_of
 from attnbench.nn.recipes import Recipe
 
 EVAL_BATCH = 200
@@ -118,24 +116,3 @@ def eval_batches(images: ImageSet, rank: int, world: int, workers: int, pin: boo
     return DataLoader(
         images, EVAL_BATCH, sampler=share, num_workers=workers, pin_memory=pin, generator=torch.Generator()
     )
-
-
-@contextmanager
-def drawing_from(*numbers: object) -> Iterator[None]:
-    """Inside, the global generators of Python, numpy and torch's CPU draw what `numbers` decide; then as before."""
-    kept_python, kept_numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        number = number_of(*numbers)
-        random.seed(number)
-        np.random.seed(number)
-        torch.default_generator.manual_seed(number)
-        try:
-            yield
-        finally:
-            random.setstate(kept_python)
-            np.random.set_state(kept_numpy)
-
-
-def number_of(*numbers: object) -> int:
-    """32 bits that follow from the given values."""
-    return int.from_bytes(blake2b("/".join(map(str, numbers)).encode(), digest_size=4).digest(), "big")

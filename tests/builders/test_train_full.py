@@ -76,12 +76,12 @@ def test_a_row_for_each_graph_once(tmp_path: Path, trainer: Trainer, capsys: pyt
 def test_two_processes_under_torchrun_do_what_one_does(
     tmp_path: Path, root: Path, dataset: Path, trainer: Trainer
 ) -> None:
-    """Augmentation is on: it follows from the image, not from the process that reads it."""
+    """Augmentation is on: it follows from the image, not from the process that reads it. Each batch comes in parts."""
     assert trainer() == 0
     alone = rows(tmp_path)
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "tests.builders.full_process", str(dataset), *arguments(tmp_path, "data2")),
+        *("-m", "tests.builders.full_process", str(dataset), *arguments(tmp_path, "data2"), "--images-at-once", "3"),
     ]
     environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)

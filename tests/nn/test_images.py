@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from attnbench.nn.datasets import Labelled
+from attnbench.nn.generators import drawing_from
 from attnbench.nn.images import (
     EVAL_BATCH,
     EpochOrder,
     ImageSet,
-    drawing_from,
     eval_batches,
     eval_transform,
     train_batches,
