@@ -72,7 +72,7 @@ def test_protocols_that_are_asked_for_or_treated_apart_are_known() -> None:
     [
         ("dss", "higher"),
         ("dss.qkv", "higher"),
-        ("te_nas.ntk", "lower"),
+        ("te_nas.ntk_cond", "lower"),
         ("te_nas.regions", "higher"),
         ("?", "higher"),
     ],

@@ -62,7 +62,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
     found["proxies"] += [
         score(subnet, where[subnet], proxy, float(subnet.depth))
         for subnet in (SCORED, AUTOFORMER_T)
-        for proxy in ("dss", "te_nas.ntk")
+        for proxy in ("dss", "te_nas.ntk_cond")
     ]
     return found
 
