@@ -67,9 +67,12 @@ ORDER = (
 SUBNET_ORDER = (Wanted("from_scratch", "autoformer-micro", (0, 1)),)
 
 
+ORDERS = {"fmnist-micro": ORDER, "micro-scratch": SUBNET_ORDER}
+
+
 def order(protocol: str) -> tuple[Wanted, ...]:
-    """What is wanted of a protocol."""
-    return SUBNET_ORDER if protocol == "micro-scratch" else ORDER
+    """What is wanted of a protocol: nothing of one that has no campaign."""
+    return ORDERS.get(protocol, ())
 
 
 def candidates(data: Path) -> dict[str, list[str]]:

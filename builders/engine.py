@@ -30,7 +30,7 @@ class SetupFailed(Exception):
 class Cluster:
     """Where Ray runs, and what each unit takes of it.
 
-    address: of a cluster that runs already, such as "10.0.0.1:6379" or "auto"; None starts one here.
+    address: of a cluster that runs already, such as "10.0.0.1:6379"; None starts one here.
     cpus, gpus: of one unit; fractions share a core or a GPU.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -97,14 +98,19 @@ def start(cluster: Cluster, workers: int) -> None:
             "address": cluster.address,
             "runtime_env": {"py_modules": [str(root / "attnbench"), str(root / "builders")]},
         }
+        require_answer(cluster.address)
+    ray.init(**options)
+
+
+def require_answer(address: str) -> None:
+    """Raises: SetupFailed where nothing listens at "host:port", for which Ray itself would wait for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        if cluster.address is None:
-            raise
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError, OverflowError) as error:
         raise SetupFailed(
-            f"no Ray cluster answers at {cluster.address!r} ({error}). Pass the address that `ray start --head` "
-            "printed, or leave --address out to start Ray on this machine."
+            f"no Ray cluster answers at {address!r} ({error}). Pass the host:port that `ray start --head` printed, or "
+            "leave --address out to start Ray on this machine."
         ) from None
 
 

@@ -200,6 +200,10 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise ValueError("Ray hides the GPUs from a unit that asks for none; pass --gpus-per-unit, such as 0.1.")
     if args.cuda_graphs and not on_gpu:
         raise ValueError(f"--cuda-graphs needs --device cuda; it was {args.device}.")
+    if args.workers < 0:
+        raise ValueError(f"--workers is a number of processes, or 0 for none beside this one; it was {args.workers}.")
+    if args.limit is not None and args.limit < 0:
+        raise ValueError(f"--limit is a number of runs; it was {args.limit}.")
     if args.stack < 1:
         raise ValueError(f"--stack is the number of seeds in one pass, 1 or more; it was {args.stack}.")
 

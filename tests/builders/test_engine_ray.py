@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from builders.engine import Cluster, SetupFailed, run_units
+from builders.engine_ray import require_answer, start
 from builders.shards import read_shards
-from builders.train import arguments, run_campaign
+from builders.train import arguments, main, run_campaign
 from tests.builders.test_engine import refuse, refuse_odd
 from tests.builders.training_process import DEADLY_SEED, runs, small_runs
 
@@ -22,8 +24,6 @@ ray = pytest.importorskip("ray")
 @pytest.fixture(scope="module", autouse=True)
 def cluster(root: Path) -> Iterator[None]:
     """One Ray for all tests of this module: it takes seconds to start."""
-    from builders.engine_ray import start
-
     start(Cluster(), workers=2)
     yield
     ray.shutdown()
@@ -80,3 +80,32 @@ def test_a_unit_that_no_node_can_hold_is_refused() -> None:
 def test_ray_needs_workers() -> None:
     with pytest.raises(ValueError, match="it was given 0, pass 1 or more"):
         list(run_units(range(3), refuse_odd, workers=0, engine="ray"))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:99999"])
+def test_an_address_at_which_nothing_answers_is_named(address: str) -> None:
+    with pytest.raises(
+        SetupFailed, match=f"no Ray cluster answers at '{address}' .*Pass the host:port that `ray start"
+    ):
+        require_answer(address)
+
+
+def test_the_builder_says_so_and_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    (tmp_path / "graphs.txt").write_text("q @ (k.T @ v)")
+    options = ["--data", str(tmp_path), "--graphs", str(tmp_path / "graphs.txt"), "--backbone", "deit"]
+    assert main([*options, "--engine", "ray", "--address", "127.0.0.1:1"]) == 1
+    assert "error: no Ray cluster answers at '127.0.0.1:1'" in capsys.readouterr().err
+
+
+def test_ray_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SetupFailed, match=r"Ray is not installed; `pip install 'attnbench\[cluster\]'`"):
+        list(run_units(range(3), refuse_odd, workers=1, engine="ray"))
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown engine 'slurm'; known: processes, ray"):
+        list(run_units(range(3), refuse_odd, workers=1, engine="slurm"))
