@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnbench import cli
-from attnbench.dataset.schema import PROXY_DIRECTIONS
+from attnbench.dataset.schema import PROXY_DIRECTIONS, proxy_direction
 from tests.dataset import tiny
 from tests.dataset.tiny import ABSENT, EFFICIENT, ELU, SOFTMAX, UNTRAINED
 
@@ -312,7 +312,9 @@ def test_a_terminal_is_asked_for_its_width(release: Path, root: Path) -> None:
 
 def test_directions_of_stored_scores_are_those_of_the_registry() -> None:
     registry = pytest.importorskip("attnbench.nn.proxies.registry")
-    assert {name: proxy.direction for name, proxy in registry.PROXIES.items()}.items() <= PROXY_DIRECTIONS.items()
+    declared = {name: end for proxy in registry.PROXIES.values() for name, end in proxy.columns.items()}
+    assert {name: proxy_direction(name) for name in declared} == declared
+    assert set(PROXY_DIRECTIONS) <= set(declared)
 
 
 def test_a_score_that_should_be_low_is_turned(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:

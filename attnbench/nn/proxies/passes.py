@@ -8,7 +8,13 @@ from itertools import chain
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.parameter import is_lazy
+
+from attnbench.nn.proxies.layers import layers_by_role
+
+# Pixels, of all channels, that go through a network at once: memory for 8 images of 224 x 224 will do.
+PIXELS_AT_ONCE = 8 * 3 * 224 * 224
 
 
 def standalone(model: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module:
@@ -45,9 +51,42 @@ def ones_output(model: nn.Module, image_shape: tuple[int, int, int]) -> Tensor:
     return model(torch.ones(1, *image_shape, dtype=like.dtype, device=like.device)).sum()
 
 
-def gradients(loss: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The gradient of a loss by each weight; zeros for a weight that it does not depend on."""
-    return torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+def weights_of(model: nn.Module) -> list[nn.Parameter]:
+    """The weights of every linear and convolution layer. Raises: ValueError (see `layers_by_role`)."""
+    return [layer.weight for layers in layers_by_role(model).values() for layer in layers]
+
+
+def in_chunks(n: int, image: Tensor) -> list[slice]:
+    """`n` images like this one, cut to as many at once as memory should hold."""
+    size = max(1, PIXELS_AT_ONCE // image.numel())
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Tensor:
+    """The sum over images (n, channels, rows, cols) of the cross-entropy of their logits over `temperature`."""
+    like = next(model.parameters())
+    logits = model(images.to(like)) / temperature
+    return functional.cross_entropy(logits, labels.to(like.device), reduction="sum")
+
+
+def loss_gradients(
+    model: nn.Module, weights: Sequence[Tensor], images: Tensor, labels: Tensor, temperature: float = 1.0
+) -> list[Tensor]:
+    """The gradient of a batch's mean cross-entropy by each weight; see `cross_entropy`."""
+    total = [torch.zeros_like(weight) for weight in weights]
+    for chunk in in_chunks(len(images), images[0]):
+        loss = cross_entropy(model, images[chunk], labels[chunk], temperature) / len(images)
+        for sum_, grad in zip(total, gradients(loss, weights), strict=True):
+            sum_ += grad
+    return total
+
+
+def gradients(loss: Tensor, weights: Sequence[Tensor], *, again: bool = False) -> tuple[Tensor, ...]:
+    """The gradient of a loss by each weight; zeros for a weight that it does not depend on.
+
+    again: the gradients shall be differentiated themselves.
+    """
+    return torch.autograd.grad(loss, weights, create_graph=again, allow_unused=True, materialize_grads=True)
 
 
 def saliency(grads: Sequence[Tensor], weights: Sequence[Tensor], *, signed: bool = False) -> float:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from attnbench.nn.proxies.layers import layers_by_role
-from attnbench.nn.proxies.passes import gradients, saliency, standalone
+from attnbench.nn.proxies.passes import loss_gradients, saliency, standalone, weights_of
 
 
 def snip(model: nn.Module, images: Tensor, labels: Tensor, *, dtype: torch.dtype = torch.float64) -> dict[str, float]:
@@ -20,7 +18,5 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor, *, dtype: torch.dtype
     Source: Lee et al. 2019, "SNIP: single-shot network pruning"; summed as in Abdelfattah et al. 2021.
     """
     net = standalone(model, dtype)
-    weights = [layer.weight for layers in layers_by_role(net).values() for layer in layers]
-    like = weights[0]
-    loss = functional.cross_entropy(net(images.to(like)), labels.to(like.device))
-    return {"snip": saliency(gradients(loss, weights), weights)}
+    weights = weights_of(net)
+    return {"snip": saliency(loss_gradients(net, weights, images, labels), weights)}

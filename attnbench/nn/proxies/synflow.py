@@ -5,16 +5,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from attnbench.nn.proxies.layers import layers_by_role
-from attnbench.nn.proxies.passes import gradients, linearise, ones_output, saliency, standalone
+from attnbench.nn.proxies.passes import gradients, linearise, ones_output, saliency, standalone, weights_of
 
 
 def synflow(
-    model: nn.Module,
-    image_shape: tuple[int, int, int],
-    *,
-    signed: bool = False,
-    dtype: torch.dtype = torch.float64,
+    model: nn.Module, image_shape: tuple[int, int, int], *, signed: bool = False, dtype: torch.dtype = torch.float64
 ) -> dict[str, float]:
     """Σ |∂R/∂w ∘ w| over the weights of every linear and convolution layer; larger is better.
 
@@ -26,5 +21,5 @@ def synflow(
     """
     net = standalone(model, dtype)
     linearise(net)
-    weights = [layer.weight for layers in layers_by_role(net).values() for layer in layers]
+    weights = weights_of(net)
     return {"synflow": saliency(gradients(ones_output(net, image_shape), weights), weights, signed=signed)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,17 @@ from attnbench.space.parse import parse
 
 SMALL = ViTConfig(image_size=(6, 9), patch_size=(3, 3), width=8, n_heads=2, depth=2, mlp_ratio=2.0)
 SHAPE = (1, 6, 9)
+GRID = (2, 3)
+# Every weight of a linear or convolution layer, one name a layer.
+WEIGHTS = [
+    "patch_embed.proj.weight",
+    *(
+        f"blocks.{block}.{layer}.weight"
+        for block in range(SMALL.depth)
+        for layer in ("attn.qkv", "attn.local", "attn.proj", "mlp.fc1", "mlp.fc2")
+    ),
+    "head.weight",
+]
 
 FORMULAS = {
     "softmax": "softmax(q @ k.T / sqrt(d)) @ v",
@@ -65,7 +77,15 @@ def plain_logits(
     w: Mapping[str, Tensor], image: Tensor, head: Callable[[Tensor, Tensor, Tensor], Tensor], seen: list[Tensor]
 ) -> Tensor:
     """Logits of one image (1, rows, cols); what enters each GELU is appended to `seen`."""
-    rows, cols = (side // patch for side, patch in zip(SMALL.image_size, SMALL.patch_size, strict=True))
+    x = embed(w, image)
+    for block in range(SMALL.depth):
+        x = after_mlp(w, block, after_attention(w, block, x, head), seen)
+    return (norm(w, "fc_norm.", x[:1]) @ w["head.weight"].T + w["head.bias"])[0]
+
+
+def embed(w: Mapping[str, Tensor], image: Tensor) -> Tensor:
+    """Class token and patches with their positions (N, width)."""
+    rows, cols = GRID
     height, width = SMALL.patch_size
     tokens = [w["cls_token"][0, 0]]
     for r in range(rows):
@@ -74,15 +94,29 @@ def plain_logits(
             filters = w["patch_embed.proj.weight"]
             values = [(filters[o, 0] * patch).sum() + w["patch_embed.proj.bias"][o] for o in range(SMALL.width)]
             tokens.append(torch.stack(values))
-    x = torch.stack(tokens) + w["pos_embed"][0]
-    for block in range(SMALL.depth):
-        at = f"blocks.{block}."
-        x = x + attention(w, at + "attn.", norm(w, at + "norm1.", x), head, rows, cols)
-        hidden = norm(w, at + "norm2.", x) @ w[at + "mlp.fc1.weight"].T + w[at + "mlp.fc1.bias"]
-        seen.append(hidden)
-        gelu = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
-        x = x + gelu @ w[at + "mlp.fc2.weight"].T + w[at + "mlp.fc2.bias"]
-    return (norm(w, "fc_norm.", x[:1]) @ w["head.weight"].T + w["head.bias"])[0]
+    return torch.stack(tokens) + w["pos_embed"][0]
+
+
+def after_attention(w: Mapping[str, Tensor], block: int, x: Tensor, head) -> Tensor:
+    at = f"blocks.{block}."
+    return x + attention(w, at + "attn.", norm(w, at + "norm1.", x), head, *GRID)
+
+
+def after_mlp(w: Mapping[str, Tensor], block: int, x: Tensor, seen: list[Tensor]) -> Tensor:
+    at = f"blocks.{block}."
+    hidden = norm(w, at + "norm2.", x) @ w[at + "mlp.fc1.weight"].T + w[at + "mlp.fc1.bias"]
+    seen.append(hidden)
+    gelu = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
+    return x + gelu @ w[at + "mlp.fc2.weight"].T + w[at + "mlp.fc2.bias"]
+
+
+def plain_loss(w: Mapping[str, Tensor], images: Tensor, labels: Tensor, head, temperature: float = 1.0) -> Tensor:
+    """The mean cross-entropy of a batch."""
+    losses = []
+    for image, label in zip(images, labels.tolist(), strict=True):
+        logits = plain_logits(w, image, head, []) / temperature
+        losses.append(logits.exp().sum().log() - logits[label])
+    return sum(losses) / len(losses)
 
 
 def norm(w: Mapping[str, Tensor], at: str, x: Tensor) -> Tensor:
@@ -108,3 +142,9 @@ def attention(w, at: str, x: Tensor, head, rows: int, cols: int) -> Tensor:
                         total = total + filters[:, 0, 1 + dr, 1 + dc] * v[1 + (r + dr) * cols + c + dc]
             merged[1 + r * cols + c] = merged[1 + r * cols + c] + total
     return torch.stack(merged) @ w[at + "proj.weight"].T + w[at + "proj.bias"]
+
+
+def gradients_of(output: Tensor, w: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """The gradient by every weight of a layer."""
+    found = torch.autograd.grad(output, [w[name] for name in WEIGHTS], allow_unused=True, materialize_grads=True)
+    return {name: grad.numpy() for name, grad in zip(WEIGHTS, found, strict=True)}

@@ -12,7 +12,17 @@ from attnbench.nn.proxies.dss import dss
 from attnbench.nn.proxies.naswot import naswot
 from attnbench.nn.proxies.snip import snip
 from attnbench.nn.proxies.synflow import synflow
-from tests.nn.proxies.plain import FORMULAS, HEADS, SHAPE, SMALL, plain_logits, small_batch, small_model, state64
+from tests.nn.proxies.plain import (
+    FORMULAS,
+    HEADS,
+    SHAPE,
+    SMALL,
+    plain_logits,
+    plain_loss,
+    small_batch,
+    small_model,
+    state64,
+)
 
 BLOCKS = [f"blocks.{block}." for block in range(SMALL.depth)]
 PROJ = [f"{block}attn.proj.weight" for block in BLOCKS]
@@ -97,11 +107,7 @@ def test_snip_is_the_change_of_the_loss_as_connections_are_masked(name: str) -> 
     weights = {key: value.detach() for key, value in state64(model).items()}
     masks = {key: torch.ones_like(weights[key]).requires_grad_() for key in QKV + LOCAL + PROJ + MLP + ENDS}
     masked = weights | {key: weights[key] * mask for key, mask in masks.items()}
-    losses = []
-    for image, label in zip(images, labels.tolist(), strict=True):
-        logits = plain_logits(masked, image, HEADS[name], [])
-        losses.append(logits.exp().sum().log() - logits[label])
-    (sum(losses) / len(losses)).backward()
+    plain_loss(masked, images, labels, HEADS[name]).backward()
     expected = sum(mask.grad.abs().sum().item() for mask in masks.values())
     assert snip(model, images, labels)["snip"] == close(expected)
 
