@@ -1,0 +1,49 @@
+"""The page that compares sharings: its rows, its verdict either way, and what it says where rows are missing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attnbench.analysis.inheritance import SharingGap
+from builders.inheritance import main, verdict
+from tests.builders.inherited_tables import release
+from tests.dataset import tiny
+
+GAP = SharingGap(points=9.0, below_scratch=(-2.0, 7.0), tau=0.2, low=0.1, high=0.3, n=40)
+
+
+def test_the_page_has_a_row_a_score_and_a_verdict(tmp_path: Path, capsys) -> None:
+    assert main(["--data", str(release(tmp_path / "data"))]) == 0
+    page = capsys.readouterr().out
+    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:] == [
+        "entangled, seed 0",
+        "classical, seed 0",
+        "parameters alone",
+        "one seed from scratch, against another",
+    ]
+    assert "entangled subnets inherit more is confirmed" in page
+    assert "entanglement ranks better" in page
+
+
+@pytest.mark.parametrize(
+    ("gap", "said"),
+    [
+        (GAP, "9.0 points more than classically shared ones (+2.0 and -7.0 points against training from scratch"),
+        (GAP, "τ with training from scratch is +0.20 against classical sharing (+0.10 to +0.30): entanglement ranks"),
+        (replace(GAP, points=-1.0), "entangled subnets inherit more is not confirmed"),
+        (replace(GAP, low=-0.1), "neither ranks better beyond chance"),
+        (replace(GAP, tau=-0.2, low=-0.3, high=-0.1), "classical sharing ranks better"),
+    ],
+)
+def test_the_verdict_follows_the_numbers(gap: SharingGap, said: str) -> None:
+    assert said in verdict(gap)
+
+
+def test_without_a_tau_the_verdict_is_of_accuracies_alone() -> None:
+    assert "τ" not in verdict(replace(GAP, tau=None, low=None, high=None))
+
+
+def test_missing_rows_are_named(tmp_path: Path, capsys) -> None:
+    assert main(["--data", str(tiny.write(tmp_path / "data"))]) == 1
+    assert "no run of micro-scratch on autoformer-micro is in the table" in capsys.readouterr().err
