@@ -37,10 +37,10 @@ def load(source: str | os.PathLike[str] | None = None) -> Benchmark:
 class Benchmark:
     """The tables of one release, read when first needed. Reads are pure; what they return is immutable or a copy.
 
-    Architectures are given as a Graph, a formula, a genotype (Genotype or AttnZero's dictionary), a key
-    (`ag1-…`), a name (`softmax`, `Trial 105`) or the six coordinates of a grid cell; subnets as a Subnet, its text
-    `autoformer(…)` or `pit(…)`, a key (`sn1-…`) or a published name (`AutoFormer-T`). Where nothing else is said,
-    attention is looked up on `deit` under `fmnist-micro`, a subnet in its space under `micro-scratch`.
+    Attention is given as a Graph, a formula, a genotype (Genotype or AttnZero's dictionary), a key (`ag1-…`), a name
+    (`softmax`, `Trial 105`) or the six coordinates of a grid cell; a subnet as a Subnet, its text `autoformer(…)` or
+    `pit(…)`, the published code's dictionary, a key (`sn1-…`) or a published name (`AutoFormer-T`). Where nothing else
+    is said, attention is looked up on `deit` under `fmnist-micro`, a subnet in its space under `micro-scratch`.
     """
 
     def __init__(self, directory: Path) -> None:

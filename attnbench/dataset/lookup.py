@@ -170,6 +170,10 @@ def _read(arch: Any) -> Graph | Subnet:
         from attnbench.space.grid import cell_graph
 
         return cell_graph(tuple(arch) if cell is None else cell)
+    if isinstance(arch, Mapping) and any(str(name).lower() == "mlp_ratio" for name in arch):
+        from attnbench.space.subnet_text import read_subnet
+
+        return read_subnet(arch)
     from attnbench.space.genotype import Genotype
 
     if isinstance(arch, (Mapping, Genotype)):

@@ -38,8 +38,8 @@ def read_subnet(source: object) -> Subnet:
     """A subnet from a subnet, its text, a mapping or AutoFormer's candidate tuple.
 
     Mapping: `base_dim`, `depth`, `num_heads`, `mlp_ratio` for PiT; `embed_dim` or `hidden_dim` (one number, or one per
-    layer), `depth` or `layer_num`, `num_heads`, `mlp_ratio` for AutoFormer; keys in any case. Tuple: (depth, a ratio
-    per layer, heads per layer, embed dim).
+    layer), `depth` or `layer_num`, `num_heads`, `mlp_ratio`, and `head_dim` unless 64, for AutoFormer; keys in any
+    case. Tuple: (depth, a ratio per layer, heads per layer, embed dim).
     Raises: InvalidSubnet, naming what is missing or wrong.
     """
     if isinstance(source, Subnet):
@@ -85,6 +85,7 @@ def _from_mapping(given: Mapping[str, object]) -> Subnet:
             raise InvalidSubnet(f"embed_dim differs between layers, {list(widths)}; a subnet has one width")
         found["embed_dim"] = widths[0]
     depth = found.pop("depth")
+    found.update({name: given[name] for name in ("head_dim",) if name in given})
     subnet = _make("autoformer", found)
     if subnet.depth != depth:
         raise InvalidSubnet(f"depth is {depth!r}, but heads and mlp_ratio are given for {subnet.depth} layers")

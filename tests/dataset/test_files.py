@@ -90,6 +90,17 @@ def test_a_release_whose_writing_was_killed_is_the_old_one_or_can_be_finished(
     )
 
 
+def test_two_that_write_one_release_take_turns(release: Path) -> None:
+    other = threading.Thread(target=files.write_release, args=(release, {"runs": tables()["runs"][:1]}, "0.2"))
+    with files._only_writer(release):
+        other.start()
+        other.join(timeout=0.2)
+        assert other.is_alive()
+        assert files.read_manifest(release).data_version == "0.0-test"
+    other.join()
+    assert files.read_manifest(release).data_version == "0.2"
+
+
 def test_half_written_files_of_a_killed_process_go(release: Path) -> None:
     (release / "..runs.parquet.next.abc.tmp").write_bytes(b"PAR")
     (release / ".runs.parquet.next").write_bytes(b"PAR1")

@@ -36,6 +36,7 @@ WAYS_IN = {
     "text": BEST.text,
     "key": BEST.key,
     "another spelling": "autoformer(heads=(4,4,3), mlp_ratios=(4.0,4,2), head_dim=12, embed_dim=48)",
+    "dictionary": {"embed_dim": 48, "depth": 3, "num_heads": [4, 4, 3], "mlp_ratio": [4, 4, 2], "head_dim": 12},
     "space around": f"  {BEST.text}\n",
 }
 
@@ -132,10 +133,14 @@ def test_absent_graphs_are_compared_with_graphs_only(bench: Benchmark) -> None:
     ("arch", "message"),
     [
         ("autoformer(embed_dim=24)", "autoformer got no heads; its fields are embed_dim, heads"),
+        (
+            {"MLP_RATIO": [4], "depth": 1},
+            "the subnet lacks embed_dim or hidden_dim, num_heads; it has mlp_ratio, depth",
+        ),
         ("pit(", "is no subnet; one is written like autoformer"),
     ],
 )
-def test_what_is_no_subnet(bench: Benchmark, arch: str, message: str) -> None:
+def test_what_is_no_subnet(bench: Benchmark, arch: object, message: str) -> None:
     with pytest.raises(InvalidSubnet, match=message):
         bench.query(arch)
     assert arch not in bench
