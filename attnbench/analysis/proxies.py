@@ -53,7 +53,8 @@ def proxy_ranks(
     """Rank statistics of each proxy, and of params and macs as controls, in each population of keys.
 
     The accuracy is the mean over seeds of `value` of `runs`; the score is the proxy's value with one weight seed.
-    names: proxies to compare; by default all without their parts (names with a dot). directions: "higher" unless said.
+    names: proxies to compare; by default all, without the parts (names with a dot) of those that are a whole as well.
+    directions: "higher" unless said.
     Returns: one row per population and proxy: tau, partial_tau (given the covariate) and spearman, each with _low and
     _high; top_overlap of the best tenth (k rows; chance_overlap of a random score); regret and random_regret of the
     best of those k; n of n_rows used, with `dropped` in words; tau_between_seeds, the noise ceiling, over ceiling_n
@@ -75,12 +76,14 @@ def proxy_ranks(
     cost = costs[costs["backbone"] == backbone].set_index("key")
     scores: dict[str, dict[str, object]] = {}
     mine = proxies[(proxies["backbone"] == backbone) & (proxies["weight_seed"] == weight_seed)]
+    whole = {str(name) for name in mine["proxy"]}
     for name, rows in mine.groupby("proxy"):
-        if name in names if names is not None else "." not in str(name):
+        stem, dot, _ = str(name).partition(".")
+        if name in names if names is not None else not dot or stem not in whole:
             scores[str(name)] = dict(zip(rows["key"], rows["value"], strict=True))
     for name in ("params", "macs"):
         if name in cost.columns and (names is None or name in names):
-            scores.setdefault(name, cost[name].to_dict())
+            scores[name] = scores.get(name, {}) | cost[name].to_dict()
     absent = [name for name in names or () if name not in scores]
     if absent:
         scored = proxies[(proxies["backbone"] == backbone) & proxies["proxy"].isin(absent)]["weight_seed"]

@@ -31,7 +31,7 @@ def tables() -> dict[str, pd.DataFrame]:
     ).assign(backbone="deit", protocol="fmnist-micro", protocol_hash="h", status="ok")
     good = truth + rng.normal(0, 1, N)
     good[3] = math.nan
-    score = {"good": good, "bad": -truth, "flat": np.ones(N), "good.part": truth}
+    score = {"good": good, "bad": -truth, "flat": np.ones(N), "good.part": truth, "pair.one": truth}
     proxies = pd.concat(pd.DataFrame({"key": keys, "proxy": name, "value": v}) for name, v in score.items())
     proxies = proxies[~((proxies["proxy"] == "good") & (proxies["key"] == "k05"))]
     other_seed = proxies.assign(value=0.0, weight_seed=1)
@@ -59,7 +59,7 @@ def test_populations_are_all_sound_and_the_top_quarter(tables: dict[str, pd.Data
 
 def test_each_cell_of_the_table_is_its_statistic(tables: dict[str, pd.DataFrame]) -> None:
     table = ranks(tables).set_index(["population", "proxy"])
-    assert set(table.index.get_level_values("proxy")) == {"good", "bad", "flat", "params", "macs"}
+    assert set(table.index.get_level_values("proxy")) == {"good", "bad", "flat", "pair.one", "params", "macs"}
     mean = seed_matrix(tables["runs"]).mean(axis=1)
     good = tables["proxies"].query("proxy == 'good' and weight_seed == 0").set_index("key")["value"].dropna()
     row = table.loc[("all", "good")]
@@ -80,6 +80,12 @@ def test_proxies_can_be_named(tables: dict[str, pd.DataFrame]) -> None:
     assert set(ranks(tables, names=["good.part", "macs"])["proxy"]) == {"good.part", "macs"}
     with pytest.raises(ValueError, match="costs has no column 'flops'; it has key, macs"):
         ranks(tables, covariate="flops")
+
+
+def test_params_that_are_stored_as_a_proxy_too_are_those_of_costs(tables: dict[str, pd.DataFrame]) -> None:
+    one = {"key": "k00", "proxy": "params", "value": 1000.0, "weight_seed": 0, "backbone": "deit"}
+    tables["proxies"] = pd.concat([tables["proxies"], pd.DataFrame([one])])
+    assert ranks(tables).set_index(["population", "proxy"]).loc[("all", "params"), "n"] == N
 
 
 def test_columns_of_one_frame_are_ranked() -> None:
@@ -107,7 +113,14 @@ def test_figures_are_drawn_and_saved(tables: dict[str, pd.DataFrame], tmp_path: 
         == "score: τ undefined: n = 0; a ranking needs at least 2 usable rows, n = 0 of 0"
     )
     forest = plot_proxy_ranks(ranks(tables))
-    assert [label.get_text() for label in forest.get_yticklabels()] == ["bad", "flat", "good", "params", "macs"]
+    assert [label.get_text() for label in forest.get_yticklabels()] == [
+        "bad",
+        "flat",
+        "good",
+        "pair.one",
+        "params",
+        "macs",
+    ]
     rows = [("random", s, spent, 9 - s - spent) for s in range(3) for spent in range(4)]
     frame = pd.DataFrame(rows, columns=["searcher", "search_seed", "spent", "regret_percent"])
     search = plot_search(search_curves(frame, n_resamples=20))

@@ -18,6 +18,7 @@ from attnbench.nn.proxies.registry import PROXIES, proxy
 from attnbench.nn.proxies.score import balanced_batch, score
 from attnbench.space.graph import Graph
 from attnbench.space.named import named_graphs
+from tests.nn.proxies.models import MODELS, model_of, shape_of
 from tests.nn.proxies.plain import FORMULAS, SHAPE, SMALL, small_batch, small_model
 
 EVERY = pytest.mark.parametrize("name", PROXIES)
@@ -141,6 +142,56 @@ def test_a_stateful_graph_can_be_scored(name: str) -> None:
     assert all(value is not None for value in found.values())
     assert found == values(model, name)
     assert all(is_lazy(buffer) for at, buffer in model.named_buffers() if "running" in at)  # as it was: without input
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_kind_of_model_is_scored_by_every_proxy(kind: str) -> None:
+    images = torch.randn(4, *shape_of(kind), generator=torch.Generator().manual_seed(0))
+    found = score(model_of(kind), shape_of(kind), batch=Split(images, torch.arange(4)))
+    assert [one.proxy for one in found] == [column for entry in PROXIES.values() for column in entry.columns]
+    assert [one.proxy for one in found if one.status != "ok"] == []
+
+
+@EVERY
+def test_in_float32_it_is_nearly_the_same(name: str) -> None:
+    model = small_model(FORMULAS["softmax"])
+    expected = values(model, name)
+    seen = []
+    model.register_forward_pre_hook(lambda module, _: seen.append(next(module.parameters()).dtype))
+    found = score(model, SHAPE, batch=batch(), names=[name], dtype=torch.float32)
+    assert {one.proxy: one.value for one in found} == pytest.approx(expected, rel=1e-3)
+    if not set(expected) <= COUNTS:
+        assert torch.float64 not in seen
+
+
+class WithoutAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(54, 10)
+
+    def get_classifier(self) -> nn.Module:
+        return self.head
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(images.flatten(1))
+
+
+@EVERY
+def test_a_model_without_attention_is_refused(name: str) -> None:
+    model = WithoutAttention()
+    if name in COUNTS:
+        assert values(model, name) == {name: 550.0 if name == "params" else 540.0}
+    else:
+        with pytest.raises(ValueError, match=r"WithoutAttention has no (attention layers|MLP), .*pass a vision trans"):
+            values(model, name)
+
+
+@pytest.mark.parametrize("name", [name for name in PROXIES if name not in {*COUNTS, "naswot"}])  # it sees no layers
+def test_a_layer_of_an_unknown_role_is_refused(name: str) -> None:
+    model = small_model(FORMULAS["v"])
+    model.blocks[1].extra = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"layer 'blocks\.1\.extra' of VisionTransformer has no role among"):
+        values(model, name)
 
 
 @pytest.mark.parametrize("graph", named_graphs().values(), ids=named_graphs())
