@@ -78,7 +78,7 @@ def run_on_ray(
 def start(cluster: Cluster, workers: int) -> None:
     """Joins the cluster at the address, or starts one here with room for the workers.
 
-    A cluster is sent the code of this checkout. Raises: SetupFailed where nothing answers at the address.
+    A cluster is sent the code of this checkout. Raises: SetupFailed where none can be joined at the address.
     """
     import ray
 
@@ -99,7 +99,15 @@ def start(cluster: Cluster, workers: int) -> None:
             "runtime_env": {"py_modules": [str(root / "attnbench"), str(root / "builders")]},
         }
         require_answer(cluster.address)
-    ray.init(**options)
+    try:
+        ray.init(**options)
+    except ConnectionError as error:
+        if cluster.address is None:
+            raise
+        raise SetupFailed(
+            f"the Ray cluster at {cluster.address} cannot be joined: {error}. It must run this version of Ray, "
+            f"{ray.__version__}; one that was started with token authentication wants RAY_AUTH_MODE=token here, too."
+        ) from None
 
 
 def require_answer(address: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from builders import engine_ray
 from builders.engine import Cluster, SetupFailed, run_units
 from builders.engine_ray import require_answer, start
 from builders.shards import read_shards
@@ -19,6 +20,8 @@ from tests.builders.test_engine import refuse, refuse_odd
 from tests.builders.training_process import DEADLY_SEED, runs, small_runs
 
 ray = pytest.importorskip("ray")
+
+CHANGING = ("train_seconds", "finished_at", "code_version")  # the last with every commit
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,9 +41,7 @@ def trained(data: Path, *options: str, already_died: bool = False) -> list[dict[
     with small_runs():
         assert run_campaign(runs(6), args) == 0
     rows = sorted(read_shards(data, "runs").to_pylist(), key=lambda row: row["seed"])
-    return [
-        {name: value for name, value in row.items() if name not in ("train_seconds", "finished_at")} for row in rows
-    ]
+    return [{name: value for name, value in row.items() if name not in CHANGING} for row in rows]
 
 
 def test_six_units_on_two_workers_one_of_them_killed_give_the_rows_of_this_process(tmp_path: Path) -> None:
@@ -98,6 +99,20 @@ def test_the_builder_says_so_and_ends(
     options = ["--data", str(tmp_path), "--graphs", str(tmp_path / "graphs.txt"), "--backbone", "deit"]
     assert main([*options, "--engine", "ray", "--address", "127.0.0.1:1"]) == 1
     assert "error: no Ray cluster answers at '127.0.0.1:1'" in capsys.readouterr().err
+
+
+def test_a_cluster_that_lets_nobody_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_token(**_: Any) -> None:
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.setattr(engine_ray, "require_answer", lambda address: None)
+    monkeypatch.setattr(ray, "init", refuse_token)
+    with pytest.raises(
+        SetupFailed, match=r"the Ray cluster at 10\.0\.0\.1:6379 cannot be joined: Failed .*RAY_AUTH_MODE"
+    ):
+        start(Cluster("10.0.0.1:6379"), workers=1)
+    with pytest.raises(ConnectionError):
+        start(Cluster(), workers=1)
 
 
 def test_ray_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
