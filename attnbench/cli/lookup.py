@@ -106,9 +106,10 @@ def _untrained(bench: Benchmark, arch: str, error: NoSuchRun, as_json: bool) -> 
         scores = {}
     read = bench.subnet if costs.key.startswith("sn") else bench.graph
     spelled = read(arch).text
+    said = str(error).removeprefix(f"{spelled!r} ({costs.key}) ")
     if as_json:
         return show_json({"text": spelled, **asdict(costs), "proxies": scores, "runs": [], "message": str(error)})
-    show(spelled, costs.key, "", costs.backbone, _costs(costs), *_scores(scores), str(error))
+    show(spelled, costs.key, "", costs.backbone, _costs(costs), *_scores(scores), "", said)
     return 0
 
 

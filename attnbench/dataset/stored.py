@@ -39,6 +39,10 @@ class Stored:
     def _proxies(self) -> Columns:
         return Columns(self._read("proxies"))
 
+    @cached_property
+    def _published(self) -> Columns:
+        return Columns(self._read("published"))
+
     def text(self, key: str) -> str:
         """The stored spelling of a key that has a row."""
         return str(self.architectures["text"][self._row(key)])
@@ -164,6 +168,9 @@ class Stored:
         """What is known of an architecture that was never trained, and how to get it."""
         ways = ((self._costs, "costs", "bench.costs(arch)"), (self._proxies, "zero-cost scores", "bench.proxies(arch)"))
         known = [f"{what} on {', '.join(on)}: {way}" for table, what, way in ways if (on := _backbones(table, key))]
+        names = self.architectures["names"][self._row(key)]
+        if set(names) & set(self._published["model"]):
+            known.append("published figures: bench.table('published')")
         return f"Stored are its {' and its '.join(known)}. " if known else ""
 
     def _only_on(self, what: str, table: Columns, key: str, backbone: str) -> str:

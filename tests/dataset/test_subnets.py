@@ -158,7 +158,12 @@ NO_RUN = {
         rf"no run of it is stored\. Stored are its costs on {SPACE}: bench\.costs\(arch\) and its zero-cost scores on "
         rf"{SPACE}: bench\.proxies\(arch\)\. Measure it with the same protocol: attnbench measure",
     ),
-    "full size": ("AutoFormer-T", {}, r"on autoformer-tiny: bench\.costs.*No protocol here trains its size"),
+    "full size": (
+        "AutoFormer-T",
+        {},
+        r"costs on autoformer-tiny: bench\.costs.* and its published figures: bench\.table\('published'\)\. No "
+        "protocol here trains its size",
+    ),
     "protocol": (SMALL, {"protocol": "micro-classical"}, r"Stored: backbone 'autoformer-micro', protocol 'micro-ent"),
     "seed": (SMALL, {"seed": 1}, r"with backbone 'autoformer-micro', protocol 'micro-scratch', seed 1\. Stored: "),
     "an attention's backbone": (BEST, {"backbone": "deit"}, r"with backbone 'deit', protocol 'micro-scratch'\. Stored"),

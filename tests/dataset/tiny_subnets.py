@@ -64,6 +64,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
         for subnet in (SCORED, AUTOFORMER_T)
         for proxy in ("dss", "te_nas.ntk_cond")
     ]
+    found["published"].append(found["published"][0] | {"model": "AutoFormer-T", "method": "AutoFormer", "value": 74.9})
     return found
 
 
