@@ -34,7 +34,7 @@ def cost_in(space: str, subnet: Subnet) -> tuple[int, int]:
     return count_params(model), count_macs(model, (frame.n_channels, frame.image_size, frame.image_size))
 
 
-@pytest.mark.parametrize("space", [name for name in SPACES if not name.endswith("released")])
+@pytest.mark.parametrize("space", ["autoformer-micro", "autoformer-tiny", "pit-micro", "pit-tiny"])
 def test_subnets_cost_what_the_formula_says(space: str) -> None:
     subnet = SPACES[space].largest
     assert cost_in(space, subnet) == subnet_cost(subnet, SPACES[space].frame)

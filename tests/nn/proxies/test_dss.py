@@ -65,12 +65,12 @@ def test_weights_in_the_pass(kind: str, form: str) -> None:
 def test_it_is_the_same_for_every_batch_and_random_state(kind: str) -> None:
     channels, rows, cols = shape_of(kind)
     found = []
-    for seed in range(3):
+    for seed in range(2):
         model = model_of(kind)
         torch.manual_seed(seed)
         batch = Split(torch.randn(4, channels, rows, cols), torch.randint(7, (4,)))
         found.append([one.value for one in score(model, shape_of(kind), batch=batch, names=["dss"])])
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert all(value is not None and value > 0 for value in found[0])
     other = score(model_of(kind, seed=1), shape_of(kind), names=["dss"])
     assert [one.value for one in other] != found[0]
