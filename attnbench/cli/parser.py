@@ -13,7 +13,11 @@ from typing import Any
 from attnbench.cli.live import measure
 from attnbench.cli.lookup import query, sql, top
 from attnbench.cli.release import download, verify
-from attnbench.cli.studies import plot, search, tau
+from attnbench.cli.searches import GRID, search
+from attnbench.cli.studies import plot, tau
+from attnbench.cli.subnets import groundtruth, scoring_options, tftas
+from attnbench.cli.windows import WINDOW_HELP
+from attnbench.dataset.schema import INHERITED_PROTOCOLS
 from attnbench.errors import AttnBenchError
 
 
@@ -102,6 +106,26 @@ def _parser() -> argparse.ArgumentParser:
     _ranking_options(command.add_argument_group("ranks and proxies"))
     _search_options(command.add_argument_group("search"))
 
+    command = add(groundtruth, data=False)
+    command.add_argument(
+        "path", nargs="?", help="a gt_*.pth file; default: gt_autoformer.pth in $ATTNBENCH_VIT_BENCH_101"
+    )
+    command.add_argument(
+        "--proxy", action="append", help="repeat for several, or all; default: dss and synflow, beside params and macs"
+    )
+    command.add_argument("--limit", type=_positive, metavar="N", help="the first N subnets only")
+    command.add_argument("--given", choices=("params", "macs"), default="params", help="held fixed; default: params")
+    command.add_argument("--resamples", type=int, default=1000, help="of the bootstrap; 0: no interval; default: 1000")
+    scoring_options(command)
+
+    command = add(tftas, data=False)
+    command.add_argument("space", help="such as autoformer-tiny or pit-xs")
+    command.add_argument("--proxy", default="dss", help="default: dss")
+    command.add_argument("-n", type=_positive, default=8000, help="random subnets to score; default: 8000")
+    command.add_argument("--window", metavar="MIN-MAX", help=f"{WINDOW_HELP}; default: TF-TAS's for the space")
+    command.add_argument("--seed", type=int, default=0, help="of the draws; default: 0")
+    scoring_options(command)
+
     add(verify)
 
     command = add(download, data=False)
@@ -125,6 +149,14 @@ def _ranking_options(command: Any) -> None:
 
 
 def _search_options(command: Any) -> None:
+    command.add_argument("--space", default=GRID, help="what is searched: grid, or a space of subnets; default: grid")
+    command.add_argument("--window", metavar="MIN-MAX", help=f"for subnets, {WINDOW_HELP}; default: none")
+    command.add_argument(
+        "--inherited",
+        choices=INHERITED_PROTOCOLS,
+        default=INHERITED_PROTOCOLS[0],
+        help=f"for subnets, whose accuracies searchers see; default: {INHERITED_PROTOCOLS[0]}",
+    )
     command.add_argument("--searcher", nargs="+", default=["random", "evolution"], help="default: random evolution")
     command.add_argument("--budget", type=float, default=200, help="of one search; default: 200")
     command.add_argument("--unit", choices=("evaluations", "seconds"), default="evaluations", help="of the budget")

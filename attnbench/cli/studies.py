@@ -1,14 +1,14 @@
-"""Commands that study the table: tau, search, plot. They read frames from the benchmark and hand them to analysis."""
+"""Commands that study the table: tau, plot. They read frames from the benchmark and hand them to analysis."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from attnbench.cli.show import count, load_bench, number, percent, plural, show, show_json, show_table
+from attnbench.cli.searches import save, search_figure, traces_of
+from attnbench.cli.show import count, load_bench, number, show, show_json, show_table
 from attnbench.dataset.schema import proxy_direction
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from attnbench.dataset.benchmark import Benchmark
-    from attnbench.search.trace import Trace
 
 
 POPULATIONS = {
@@ -53,49 +52,6 @@ def tau(args: argparse.Namespace) -> int:
     return 0
 
 
-def search(args: argparse.Namespace) -> int:
-    """Replays searches on the closed grid: regret of what each searcher picks, and its test accuracy at the end."""
-    bench = load_bench(args)
-    traces = _traces(bench, args)
-    if args.plot:
-        _save(_search_figure(traces, args), args.plot)
-    by_name = {name: [trace for trace in traces if trace.searcher == name] for name in args.searcher}
-    summary = [_summary(name, of_name) for name, of_name in by_name.items()]
-    if args.json:
-        return show_json(summary)
-    title = (
-        f"{plural(args.seeds, 'search', 'es')} each, {args.budget:g} {args.unit}, on {args.backbone}, "
-        f"seed {args.shown_seed} shown"
-    )
-    columns = ("searcher", number("queries"), number("regret, points"), number("validation %"), number("test %"))
-    rows = []
-    for row in summary:
-        regret = percent(row["regret_percent"])
-        if row["regret_low"] is not None:
-            regret += f" ({row['regret_low']:.2f} to {row['regret_high']:.2f})"
-        found = (percent(row["val_top1_percent"]), percent(row["test_top1_percent"]))
-        rows.append((row["searcher"], f"{row['evaluations']:,.0f}", regret, *found))
-    show_table(title, columns, rows)
-    reference = traces[0].reference
-    if reference is not None:
-        seeds = ", ".join(map(str, reference.seeds))
-        by = (
-            "by the other seeds"
-            if reference.definition == "other seeds"
-            else "by the shown seed, which is kind to them"
-        )
-        best, n = f"{reference.best_val_top1_percent:.2f} %", f"{reference.n:,}"
-        show("", f"regret: points under {best}, the best of {n} measured functions of the grid")
-        show(f"{by} ({seeds}): {bench.graph(reference.best_key).text}", "")
-    for row in summary:
-        if row["picked"] is not None:
-            share = f"{row['times_picked']} of {row['searches']}"
-            show(f"{row['searcher']} picked most often ({share}): {bench.graph(row['picked']).text}")
-    if args.plot:
-        show(f"wrote {args.plot}")
-    return 0
-
-
 def plot(args: argparse.Namespace) -> int:
     """Draws a figure: `ranks` (tau of every proxy), `search`, or a proxy's name (its scores against accuracy)."""
     bench = load_bench(args)
@@ -104,10 +60,10 @@ def plot(args: argparse.Namespace) -> int:
 
         axes = plot_proxy_ranks(proxy_ranks_of(bench, **_ranking(args)))
     elif args.what == "search":
-        axes = _search_figure(_traces(bench, args), args)
+        axes = search_figure(traces_of(bench, args), args)
     else:
         axes = _score_figure(bench, args)
-    _save(axes, args.file)
+    save(axes, args.file)
     if args.json:
         return show_json({"file": args.file})
     show(f"wrote {args.file}")
@@ -163,65 +119,6 @@ def _ranking(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _traces(bench: Benchmark, args: argparse.Namespace) -> list[Trace]:
-    from attnbench.search.measurements import Measurements
-    from attnbench.search.replay import grid_space, replay
-
-    measured = Measurements.from_benchmark(
-        bench, backbone=args.backbone, protocol=args.protocol, shown_seed=args.shown_seed
-    )
-    space = grid_space(bench, measured=measured)
-    options: dict[str, Any] = {"budget": args.budget, "unit": args.unit, "repeat_price": args.repeat_price}
-    return [
-        trace
-        for searcher in dict.fromkeys(args.searcher)
-        for trace in replay(space, measured, searcher, search_seeds=range(args.seeds), **options)
-    ]
-
-
-def _summary(searcher: str, traces: list[Trace]) -> dict[str, Any]:
-    """Means over the traces of one searcher; the interval of regret is a bootstrap over search seeds."""
-    import numpy as np
-
-    from attnbench.analysis.bootstrap import LEVEL, N_RESAMPLES, percentile_interval, resample_counts
-
-    regrets = [trace.regret_percent for trace in traces if trace.regret_percent is not None]
-    interval = None
-    if len(regrets) >= 3:
-        counts = np.concatenate(list(resample_counts(len(regrets), N_RESAMPLES, 0)))
-        interval = percentile_interval(counts @ np.array(regrets) / len(regrets), LEVEL)
-    low, high = interval or (None, None)
-    picked = [trace.best_key for trace in traces if trace.best_key is not None]
-    favourite = max(sorted(set(picked)), key=picked.count) if picked else None
-    return {
-        "searcher": searcher,
-        "searches": len(traces),
-        "evaluations": fmean(len(trace.evaluations) for trace in traces),
-        "regret_percent": fmean(regrets) if regrets else None,
-        "regret_low": low,
-        "regret_high": high,
-        "val_top1_percent": _mean_of_known([trace.best_val_top1_percent for trace in traces]),
-        "test_top1_percent": _mean_of_known([trace.test_top1_percent for trace in traces]),
-        "picked": favourite,
-        "times_picked": picked.count(favourite) if favourite else 0,
-    }
-
-
-def _search_figure(traces: list[Trace], args: argparse.Namespace) -> Axes:
-    import pandas as pd
-
-    from attnbench.analysis.plot import plot_search
-    from attnbench.analysis.regret import search_curves
-
-    rows = pd.DataFrame([row for trace in traces for row in trace.rows()])
-    if rows.empty:
-        raise ValueError(
-            f"no query fits into a budget of {args.budget:g} {args.unit}, so there is nothing to draw; give more."
-        )
-    xlabel = "evaluations" if args.unit == "evaluations" else "simulated seconds"
-    return plot_search(search_curves(rows), xlabel=xlabel)
-
-
 def _score_figure(bench: Benchmark, args: argparse.Namespace) -> Axes:
     from attnbench.analysis.accuracy import mean_accuracy, seed_matrix
     from attnbench.analysis.plot import plot_score
@@ -238,10 +135,6 @@ def _score_figure(bench: Benchmark, args: argparse.Namespace) -> Axes:
             f"{args.weight_seed}; stored: {stored}."
         )
     return plot_score(scores.reindex(accuracy.index), accuracy, name=args.what)
-
-
-def _save(axes: Axes, file: str) -> None:
-    axes.figure.savefig(file, dpi=150)  # type: ignore[union-attr]  # made by analysis, never a subfigure
 
 
 def interval_text(row: dict[str, Any], name: str) -> str:
@@ -282,11 +175,6 @@ def _remarks(rows: list[dict[str, Any]], given: str) -> dict[str, str]:
 
 def _two(value: Any) -> str:
     return "-" if _known(value) is None else f"{round(value, 2) + 0.0:.2f}"  # + 0.0: no "-0.00"
-
-
-def _mean_of_known(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _known(value: Any) -> float | None:

@@ -17,7 +17,7 @@ from attnbench.space.subnet_spaces import AutoFormerSpace, SubnetSpace, require_
 
 # Spaces up to this size are listed, one by one, where their functions have to be known.
 MAX_LISTED = 100_000
-MAX_TRIES = 1_000
+MAX_TRIES = 100
 
 
 class SubnetCandidates:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attnbench.nn.data import Split
-from attnbench.nn.proxies.registry import PROXIES, proxy
+from attnbench.nn.proxies.registry import PROXIES, Proxy, proxy
 
 BATCH_SIZE = 32
 BATCH_SEED = 0
@@ -36,22 +36,22 @@ def score(
     image_shape: tuple[int, int, int],
     *,
     batch: Split | None = None,
-    names: Iterable[str] = tuple(PROXIES),
+    names: Iterable[str | Proxy] = tuple(PROXIES),
     dtype: torch.dtype = torch.float64,
 ) -> list[Score]:
     """Every value of these proxies on one model, which stays as it was.
 
-    image_shape: channels, rows, cols. batch: what the proxies that need data look at; the others never do.
-    dtype: what they compute in.
+    names: of the registry, or proxies of the caller's own. image_shape: channels, rows, cols. batch: what the proxies
+    that need data look at; the others never do. dtype: what they compute in.
     Raises: ValueError (an unknown proxy; no batch for a proxy that needs one; see `layers_by_role`).
     """
     scores = []
     for name in names:
-        entry = proxy(name)
+        entry = name if isinstance(name, Proxy) else proxy(name)
         inputs: tuple[object, ...] = (image_shape,)
         if entry.data != "none":
             if batch is None:
-                raise ValueError(f"proxy {name!r} needs {entry.data}, but no batch was given; pass batch=….")
+                raise ValueError(f"proxy {entry.name!r} needs {entry.data}, but no batch was given; pass batch=….")
             inputs = (batch.images,) if entry.data == "images" else (batch.images, batch.labels)
         start = time.perf_counter()
         values = entry.function(model, *inputs, dtype=dtype)
