@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnbench.nn.cost import count_macs
-from attnbench.nn.proxies.layers import input_layers, layers_by_role, mlp_layers
+from attnbench.nn.proxies.layers import input_layers, layers_by_role, mlp_layers, projections
 from attnbench.nn.proxies.passes import standalone
 
 
@@ -32,7 +32,7 @@ def az_nas(
     gradients by pixels. Steps that pass every gradient unchanged are left out; NaN where there are no others.
     az_nas.complexity: multiply-adds of one image.
     The weights are the model's own, and the fourth term, progressivity, is not for transformers; both as released.
-    Raises: ValueError (see `layers_by_role`; no pre-norm blocks).
+    Raises: ValueError (see `layers_by_role`; blocks that are not pre-norm).
     Source: Lee and Ham 2024, "AZ-NAS: assembling zero-cost proxies for network architecture search", its AutoFormer
     code.
     """
@@ -59,7 +59,9 @@ class Observed:
         self.generator = generator
         self.entropies: list[float] = []
         self.singular_values: list[float] = []
-        self.feature: Tensor | None = None
+        # Of the block that runs: what it got, what is on the residual path between its branches, and that after norm2.
+        self.block_input: Tensor
+        self.middle: Tensor
         self.normed: Tensor | None = None
 
     def enter_block(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -79,9 +81,9 @@ class Observed:
             )
 
     def leave_block(self, _: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        steps = (
-            [(self.middle, output)] if not self.entropies else [(self.middle, output), (self.block_input, self.middle)]
-        )
+        steps = [(self.middle, output)]
+        if self.entropies:  # in front of the first attention there is no feature
+            steps.append((self.block_input, self.middle))
         for before, after in steps:
             self.singular_values += self.singular_value(before, after)
         self.entropies += [entropy(self.middle), entropy(output)]
@@ -101,7 +103,7 @@ class Observed:
 
 
 def observe(net: nn.Module, observed: Observed) -> None:
-    """Hook every pre-norm block. Raises: ValueError where there is none."""
+    """Hook every pre-norm block. Raises: ValueError where an attention stands outside of one."""
     found = 0
     for name, block in net.named_modules():
         mlps = [child for child in block.children() if mlp_layers(child)]
@@ -113,10 +115,11 @@ def observe(net: nn.Module, observed: Observed) -> None:
             norm.register_forward_hook(observed.leave_norm)
             mlps[0].register_forward_pre_hook(partial(observed.enter_mlp, name))
             block.register_forward_hook(observed.leave_block)
-    if not found:
+    n_attentions = len(projections(net))
+    if found != n_attentions:
         raise ValueError(
-            f"{type(net).__name__} has no pre-norm blocks, modules with an attention, norm2 and an MLP; pass a vision "
-            "transformer."
+            f"{type(net).__name__} has {found} pre-norm blocks, modules with an attention, norm2 and an MLP, for "
+            f"{n_attentions} attentions; az_nas needs one for each."
         )
 
 
