@@ -86,6 +86,7 @@ def start(cluster: Cluster, workers: int) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address is None:
         options |= {
+            "address": "local",  # without it, Ray joins whatever cluster it finds on this machine
             "num_cpus": math.ceil(workers * cluster.cpus),
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,

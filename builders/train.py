@@ -37,7 +37,7 @@ Stack = tuple[TrainingRun, ...]
 
 
 def setup_worker(protocol_name: str, dataset: Path | None, device: str, cuda_graphs: bool, code_version: str) -> None:
-    """Once in each worker: one thread, the recipe, all images on the device."""
+    """Once in each worker: one thread, fp32 that is no TF32, the recipe, all images on the device."""
     import torch
 
     from attnbench.nn.data import Splits, load_splits
@@ -45,6 +45,7 @@ def setup_worker(protocol_name: str, dataset: Path | None, device: str, cuda_gra
     from attnbench.nn.train import to_device
 
     torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     recipe = protocol(protocol_name)
     splits = load_splits(recipe, dataset)
     splits = Splits(*(to_device(split, device) for split in (splits.train, splits.val, splits.test)))
