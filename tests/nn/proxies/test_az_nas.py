@@ -25,7 +25,7 @@ from tests.nn.proxies.plain import (
     state64,
 )
 
-N = 5
+N = 4
 
 
 def close(value: float) -> object:
@@ -52,8 +52,7 @@ def plain_trainability(before: torch.Tensor, step, signs: torch.Tensor) -> float
     return 2 - s - 1 / (s + 1e-6)
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("name", "seed"), [("softmax", 0), ("l2norm", 3), ("v", 0)])
 def test_az_nas(name: str, seed: int) -> None:
     model = small_model(FORMULAS[name])
     w = {key: value.detach() for key, value in state64(model).items()}
