@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import builders.train
 from attnbench.nn import frozen, protocol
+from attnbench.nn.data import SHA256
 from attnbench.nn.frozen import run_hash
 from builders import train
 from builders.campaign import TrainingRun, campaign_backbones, stacks
@@ -166,3 +168,16 @@ def test_a_full_disk_ends_the_builder_with_its_name_and_keeps_what_was_finished(
         assert train.main(["--data", str(tmp_path), "--dataset", str(tmp_path / "marks"), *options]) == 1
     assert "error: [Errno 28] No space left on device" in capsys.readouterr().err
     assert shard_paths(tmp_path, "runs") == written
+
+
+def test_images_that_are_not_the_published_ones_stop_the_builder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "images").mkdir()
+    for name in SHA256:
+        (tmp_path / "images" / name).write_bytes(gzip.compress(b"no images"))
+    (tmp_path / "graphs.txt").write_text(tiny.EFFICIENT)
+    options = ["--graphs", str(tmp_path / "graphs.txt"), "--backbone", "deit", "--dataset", str(tmp_path / "images")]
+    told = refusal(tmp_path, capsys, *options)
+    assert "error: DataError: " in told
+    assert "train-images-idx3-ubyte.gz" in told
