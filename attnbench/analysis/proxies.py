@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from attnbench.analysis.accuracy import mean_accuracy, seed_matrix
 from attnbench.analysis.bootstrap import LEVEL, N_RESAMPLES
 from attnbench.analysis.noise import noise_ceiling
-from attnbench.analysis.rank import Direction, RankStatistic, kendall_tau, partial_tau, spearman, top_overlap
+from attnbench.analysis.rank import (
+    Direction,
+    RankStatistic,
+    banded_tau,
+    kendall_tau,
+    partial_tau,
+    spearman,
+    top_overlap,
+)
 from attnbench.analysis.regret import selection_regret
 from attnbench.analysis.rows import Dropped
 
@@ -144,13 +152,15 @@ def rank_columns(
     accuracies: Sequence[str],
     *,
     covariate: str = "params",
+    width: float = 0.05,
     n_resamples: int = N_RESAMPLES,
     level: float = LEVEL,
     seed: int = 0,
 ) -> pd.DataFrame:
     """How each score column of a frame ranks each accuracy column: a row of `rank_row` for every two.
 
-    scores: column, and which end of it is better. An accuracy without a single value is left out.
+    Beside it stands `banded_tau`, over the pairs whose covariates differ by up to `width`. scores: column, and which
+    end of it is better. An accuracy without a single value is left out.
     Raises: ValueError where the frame lacks a column.
     """
     import pandas as pd
@@ -158,21 +168,20 @@ def rank_columns(
     absent = [name for name in (*scores, *accuracies, covariate) if name not in frame.columns]
     if absent:
         raise ValueError(f"the frame lacks {', '.join(map(repr, absent))}; it has {', '.join(frame.columns)}.")
-    return pd.DataFrame(
-        {"accuracy": accuracy, "score": score, "direction": direction}
-        | rank_row(
-            frame[score].tolist(),
-            frame[accuracy].tolist(),
-            frame[covariate].tolist(),
-            direction=direction,
-            n_resamples=n_resamples,
-            level=level,
-            seed=seed,
-        )
-        for accuracy in accuracies
-        if frame[accuracy].notna().any()
-        for score, direction in scores.items()
-    )
+    options = {"n_resamples": n_resamples, "level": level, "seed": seed}
+    given = frame[covariate].tolist()
+    table = []
+    for accuracy in accuracies:
+        if frame[accuracy].isna().all():
+            continue
+        for score, direction in scores.items():
+            columns = frame[score].tolist(), frame[accuracy].tolist(), given
+            near = banded_tau(*columns, width=width, direction=direction, **options)  # type: ignore[arg-type]
+            row = rank_row(*columns, direction=direction, **options)  # type: ignore[arg-type]
+            notes = [str(row.pop("note")), f"{near.name}: {near.reason}" if near.reason else ""]
+            names = {"accuracy": accuracy, "score": score, "direction": direction}
+            table.append(names | row | _with_interval("banded_tau", near) | {"note": "; ".join(filter(None, notes))})
+    return pd.DataFrame(table)
 
 
 def dropped_in_words(dropped: Sequence[Dropped]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from attnbench.analysis.bootstrap import LEVEL, N_RESAMPLES, check_options, percentile_interval, resample_counts
 from attnbench.analysis.rows import Dropped, UsableRows, usable_rows
-from attnbench.analysis.weighted import partial_tau_b, spearman_rho, tau_b, top_k_overlap
+from attnbench.analysis.weighted import banded_tau_b, partial_tau_b, spearman_rho, tau_b, top_k_overlap
 
 Direction = Literal["higher", "lower"]
 Column = Iterable[object]
@@ -97,6 +97,31 @@ def partial_tau(
     return _statistic("partial_kendall_tau_b", rows, direction, kernel, n_resamples, level, seed)
 
 
+def banded_tau(
+    score: Column,
+    accuracy: Column,
+    covariate: Column,
+    *,
+    width: float = 0.05,
+    direction: Direction = "higher",
+    n_resamples: int = N_RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> RankStatistic:
+    """Kendall's tau-b over the pairs whose covariates are nearly equal: what the score knows at one cost.
+
+    width: by how much of the smaller they may differ.
+    Raises: ValueError, TypeError (width, columns, direction, level: see the messages).
+    """
+    if not width >= 0:
+        raise ValueError(f"width is {width!r}; pass a share of the covariate from 0, such as 0.05.")
+    rows = _rows({SCORE: score, ACCURACY: accuracy, COVARIATE: covariate}, direction)
+    columns = (rows.columns[name] for name in (SCORE, ACCURACY, COVARIATE))
+    kernel = partial(banded_tau_b, *columns, width=width)
+    reason = f"no two rows whose covariates differ by up to {width:.3g} of the smaller can be compared"
+    return _statistic("banded_kendall_tau_b", rows, direction, kernel, n_resamples, level, seed, why_nan=reason)
+
+
 def spearman(
     score: Column,
     accuracy: Column,
@@ -168,13 +193,14 @@ def _statistic(
     seed: int,
     reason: str | None = None,
     chance: float = 0.0,
+    why_nan: str = "the covariate orders the rows exactly as the score or the accuracy does",
 ) -> RankStatistic:
     check_options(n_resamples, level)
     value, reason = None, reason or _why_undefined(rows)
     if reason is None:
         exact = float(kernel(np.ones((1, rows.n), dtype=np.int64))[0])
         if np.isnan(exact):
-            reason = "the covariate orders the rows exactly as the score or the accuracy does"
+            reason = why_nan
         else:
             value = exact
     low = high = None

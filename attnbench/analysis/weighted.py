@@ -35,6 +35,18 @@ def partial_tau_b(x: np.ndarray, y: np.ndarray, z: np.ndarray, counts: np.ndarra
     return _ratio(xy - xz * yz, (1 - xz**2) * (1 - yz**2))
 
 
+def banded_tau_b(x: np.ndarray, y: np.ndarray, z: np.ndarray, counts: np.ndarray, *, width: float) -> np.ndarray:
+    """Kendall's tau-b over the pairs alone whose z differ by at most `width` of the smaller, per resample."""
+    near = np.abs(z[:, None] - z[None, :]) <= width * np.minimum(np.abs(z)[:, None], np.abs(z)[None, :])
+    signs_x, signs_y = (np.sign(v[:, None] - v[None, :]) * near for v in (codes(x), codes(y)))
+    weights = counts.astype(np.float64)
+
+    def pairs(matrix: np.ndarray) -> np.ndarray:
+        return np.einsum("rn,rn->r", weights @ matrix, weights) / 2
+
+    return _ratio(pairs(signs_x * signs_y), pairs(np.abs(signs_x)) * pairs(np.abs(signs_y)))
+
+
 def spearman_rho(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Pearson's correlation of mid-ranks, per resample."""
     rank_x, rank_y = _centred_ranks(x, counts), _centred_ranks(y, counts)

@@ -158,7 +158,9 @@ def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, args: argparse.Namespa
         f"{args.images}",
         "",
     )
-    columns = ("score", number("n"), number("tau"), number(f"tau given {args.given}"), number("top tenth"))
+    headings = ("n", "tau", f"tau given {args.given}", f"tau within 5 % of {args.given}", "top tenth")
+    columns = [text("score"), *map(number, headings)]
+    statistics = ("tau", "partial_tau", "banded_tau", "top_overlap")
     for accuracy, rows in ranks.groupby("accuracy", sort=False):
         name = str(accuracy)
         title = f"with {name}"
@@ -166,7 +168,7 @@ def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, args: argparse.Namespa
             values = frame[name]
             title = f"with {name.removesuffix('_top1_percent')} ({values.min():.1f} to {values.max():.1f} %)"
         cells = [
-            (row["score"], count(row["n"]), *(interval_text(row, s) for s in ("tau", "partial_tau", "top_overlap")))
+            (row["score"], count(row["n"]), *(interval_text(row, statistic) for statistic in statistics))
             for row in rows.to_dict("records")
             if row["score"] != name
         ]

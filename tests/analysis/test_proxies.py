@@ -15,7 +15,7 @@ from scipy import stats
 from attnbench.analysis.accuracy import seed_matrix
 from attnbench.analysis.plot import plot_proxy_ranks, plot_score, plot_search
 from attnbench.analysis.proxies import populations, proxy_ranks, rank_columns
-from attnbench.analysis.rank import kendall_tau, partial_tau
+from attnbench.analysis.rank import banded_tau, kendall_tau, partial_tau
 from attnbench.analysis.regret import search_curves
 
 N = 60
@@ -97,6 +97,12 @@ def test_columns_of_one_frame_are_ranked() -> None:
     assert (first["score"], first["n"], first["n_rows"], first["dropped"]) == ("dss", 4, 5, "1 score NaN")
     by_hand = kendall_tau([1, 2, 3, 5], [1, 3, 2, 4], n_resamples=50)
     assert (first["tau"], first["tau_low"], first["tau_high"]) == (by_hand.value, by_hand.low, by_hand.high)
+    near = banded_tau([1, 2, 3, 5], [1, 3, 2, 4], [1, 1, 2, 2], width=0.05, n_resamples=50)
+    assert (first["banded_tau"], first["banded_tau_low"]) == (near.value, near.low)
+    wide = rank_columns(frame, {"dss": "higher"}, ["kd"], width=9, n_resamples=0)
+    assert wide.iloc[0]["banded_tau"] == pytest.approx(first["tau"])
+    apart = frame.assign(params=[1, 2, 4, 8, 16])
+    assert "no two rows" in rank_columns(apart, {"dss": "higher"}, ["kd"]).iloc[0]["note"]
     assert first["partial_tau"] == partial_tau([1, 2, 3, 5], [1, 3, 2, 4], [1, 1, 2, 2], n_resamples=0).value
     assert table.iloc[1]["tau"] == kendall_tau([9, 7, 8, 1, 0], [1, 3, 2, 4, 9], direction="lower").value > 0
     with pytest.raises(ValueError, match="the frame lacks 'zico'; it has dss, loss, params, kd, base"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnbench.analysis.bootstrap import resample_counts
-from attnbench.analysis.rank import kendall_tau, partial_tau, spearman, top_overlap
+from attnbench.analysis.rank import banded_tau, kendall_tau, partial_tau, spearman, top_overlap
 from attnbench.analysis.rows import usable_rows
 
 POINT = {"n_resamples": 0}
@@ -50,6 +50,34 @@ def test_negated_score_negates_exactly(rows: list[tuple[int, int, int]]) -> None
         value = statistic(x).value
         assert statistic(minus).value == (None if value is None else -value)
         assert statistic(minus, "lower").value == value
+
+
+@given(tied, st.sampled_from([0.0, 0.5, 9.0]))
+def test_banded_tau_equals_brute_force(rows: list[tuple[int, int, int]], width: float) -> None:
+    x, y, z = ([r[i] for r in rows] for i in range(3))
+    numerator = untied_x = untied_y = 0
+    for i, j in combinations(range(len(x)), 2):
+        if abs(z[i] - z[j]) <= width * min(abs(z[i]), abs(z[j])):
+            a, b = (x[i] > x[j]) - (x[i] < x[j]), (y[i] > y[j]) - (y[i] < y[j])
+            numerator, untied_x, untied_y = numerator + a * b, untied_x + abs(a), untied_y + abs(b)
+    got = banded_tau(x, y, z, width=width, **POINT)
+    if got.reason is None:
+        assert got.value == pytest.approx(numerator / math.sqrt(untied_x * untied_y), abs=1e-12)
+    elif got.reason.startswith("no two rows"):
+        assert untied_x * untied_y == 0
+        assert f"differ by up to {width:.3g} of the smaller" in got.reason
+
+
+def test_banded_tau_resamples_rows() -> None:
+    x, y, z = np.random.default_rng(0).normal(size=(3, 30))
+    z = np.exp(z)
+    got = banded_tau(x, y, z, width=0.5, n_resamples=40)
+    drawn = [np.repeat(np.arange(30), counts) for counts in next(resample_counts(30, 40, 0))]
+    values = [banded_tau(x[r], y[r], z[r], width=0.5, **POINT).value for r in drawn]
+    assert (got.low, got.high) == tuple(pytest.approx(v) for v in np.percentile(values, [2.5, 97.5]))
+    assert banded_tau(x, y, z, width=1e9, **POINT).value == pytest.approx(kendall_tau(x, y, **POINT).value)
+    with pytest.raises(ValueError, match=r"width is -1; pass a share of the covariate from 0, such as 0\.05"):
+        banded_tau(x, y, z, width=-1)
 
 
 @given(tied)
