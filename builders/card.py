@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from attnbench.dataset.files import replacing
-from attnbench.dataset.schema import TABLES, describe
+from attnbench.dataset.schema import TABLES
 
 CARD = Path(__file__).resolve().parents[1] / "data" / "README.md"
 START, END = "<!-- generated: columns -->\n", "<!-- end -->"
@@ -19,6 +19,24 @@ def render(card: str) -> str:
     if not start or not end:
         raise ValueError(f"the dataset card needs {START.strip()!r} and then {END!r}, each on its own line.")
     return before + start + "\n" + "\n".join(describe(name) for name in TABLES) + "\n" + end + after
+
+
+def describe(name: str) -> str:
+    """A Markdown page of one table: a sentence, then a row per column."""
+    table = TABLES[name]
+    identity = ", ".join(f"`{column}`" for column in table.identity)
+    lines = [
+        f"### `{table.name}`",
+        "",
+        f"{table.meaning} One row per {identity}; written by `{table.source}`.",
+        "",
+        "| column | dtype | unit | better | null | meaning | source |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for c in table.columns:
+        cells = (f"`{c.name}`", f"`{c.dtype}`", c.unit, c.better, "yes" if c.nullable else "", c.meaning, c.source)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnbench import cli
-from attnbench.dataset.schema import PROXY_DIRECTIONS, proxy_direction
+from attnbench.dataset.directions import PROXY_DIRECTIONS, proxy_direction
 from tests.dataset import tiny
 from tests.dataset.tiny import ABSENT, EFFICIENT, ELU, SOFTMAX, UNTRAINED
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.searches import save, search_figure, traces_of
 from attnbench.cli.show import count, load_bench, number, show, show_json, show_table
-from attnbench.dataset.schema import proxy_direction
+from attnbench.dataset.directions import proxy_direction
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,6 @@ The pyarrow schemas, the checks of `verify` and the pages of the dataset card al
 
 from __future__ import annotations
 
-from typing import Literal
-
 from attnbench.dataset.table import Column, Table
 
 STATUSES = ("ok", "stopped", "diverged")
@@ -29,32 +27,6 @@ DEFAULT_PROTOCOL = {"attention": "fmnist-micro", "subnet": "micro-scratch"}
 
 # A subnet is read out of a trained supernet: searches choose by these, so test stays unread.
 INHERITED_PROTOCOLS = ("micro-entangled", "micro-classical")
-
-# Which end of a stored score promises a better network: of a proxy, or of a part that points another way than its
-# whole. The proxies' registry declares the same, but needs torch; a test holds the two equal.
-PROXY_DIRECTIONS: dict[str, Literal["higher", "lower"]] = {
-    "dss": "higher",
-    "snip": "higher",
-    "naswot": "higher",
-    "synflow": "higher",
-    "grasp": "higher",
-    "te_nas.ntk_cond": "lower",
-    "te_nas.regions": "higher",
-    "grad_norm": "higher",
-    "jacob_cov": "higher",
-    "zico": "higher",
-    "az_nas.expressivity": "higher",
-    "az_nas.trainability": "higher",
-    "az_nas.complexity": "higher",
-    "params": "higher",
-    "macs": "higher",
-}
-
-
-def proxy_direction(name: str) -> Literal["higher", "lower"]:
-    """Which end of a score is good; a part, such as dss.qkv, points the way of its whole unless it is listed."""
-    return PROXY_DIRECTIONS.get(name) or PROXY_DIRECTIONS.get(name.split(".")[0], "higher")
-
 
 KEY = Column(
     "key",
@@ -318,21 +290,3 @@ PUBLISHED = Table(
 TABLES: dict[str, Table] = {
     table.name: table for table in (ARCHITECTURES, CELLS, COSTS, LATENCY, RUNS, PROXIES, REJECTIONS, PUBLISHED)
 }
-
-
-def describe(name: str) -> str:
-    """A Markdown page of one table: a sentence, then a row per column."""
-    table = TABLES[name]
-    identity = ", ".join(f"`{column}`" for column in table.identity)
-    lines = [
-        f"### `{table.name}`",
-        "",
-        f"{table.meaning} One row per {identity}; written by `{table.source}`.",
-        "",
-        "| column | dtype | unit | better | null | meaning | source |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for c in table.columns:
-        cells = (f"`{c.name}`", f"`{c.dtype}`", c.unit, c.better, "yes" if c.nullable else "", c.meaning, c.source)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnbench.dataset.schema import TABLES, describe
+from attnbench.dataset.schema import TABLES
+from attnbench.dataset.table import Table
 from builders import card
 
 
@@ -11,8 +12,16 @@ def test_pages_are_replaced_and_the_words_around_stay() -> None:
     assert made.startswith("before\n")
     assert made.endswith(f"{card.END}\nafter\n")
     assert "old" not in made
-    assert all(describe(name) in made for name in TABLES)
+    assert all(card.describe(name) in made for name in TABLES)
     assert card.render(made) == made
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_page_names_every_column(table: Table) -> None:
+    page = card.describe(table.name)
+    assert f"### `{table.name}`" in page
+    for column in table.columns:
+        assert f"| `{column.name}` | `{column.dtype}` | {column.unit} | {column.better} |" in page
 
 
 @pytest.mark.parametrize("text", ["", f"{card.START} no end", f"{card.END} before {card.START}"])

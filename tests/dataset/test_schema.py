@@ -9,8 +9,6 @@ from attnbench.dataset.schema import (
     KINDS,
     PROTOCOL_CLASSES,
     TABLES,
-    describe,
-    proxy_direction,
 )
 from attnbench.dataset.table import READABLE_VERSIONS, SCHEMA_VERSION, Table
 
@@ -67,20 +65,6 @@ def test_protocols_that_are_asked_for_or_treated_apart_are_known() -> None:
     assert {*DEFAULT_PROTOCOL.values(), *INHERITED_PROTOCOLS} <= set(PROTOCOL_CLASSES)
 
 
-@pytest.mark.parametrize(
-    ("name", "direction"),
-    [
-        ("dss", "higher"),
-        ("dss.qkv", "higher"),
-        ("te_nas.ntk_cond", "lower"),
-        ("te_nas.regions", "higher"),
-        ("?", "higher"),
-    ],
-)
-def test_a_part_points_the_way_of_its_whole_unless_it_is_listed(name: str, direction: str) -> None:
-    assert proxy_direction(name) == direction
-
-
 @every_table
 def test_arrow_follows_the_columns(table: Table) -> None:
     assert table.arrow.names == list(table.column_names)
@@ -101,17 +85,3 @@ def test_identity_and_units(table: Table) -> None:
             assert column.unit == "ms"
         if pa.types.is_floating(table.arrow.field(column.name).type) and column.name != "value":
             assert column.unit, f"{column.name} has no unit"
-
-
-@every_table
-def test_page_names_every_column(table: Table) -> None:
-    page = describe(table.name)
-    assert f"### `{table.name}`" in page
-    for column in table.columns:
-        assert f"| `{column.name}` | `{column.dtype}` | {column.unit} | {column.better} |" in page
-
-
-def test_dataset_card_is_generated_from_the_schema(root) -> None:
-    card = (root / "data" / "README.md").read_text(encoding="utf-8")
-    for name in TABLES:
-        assert describe(name) in card, f"python -m builders card writes the page of {name} again"
