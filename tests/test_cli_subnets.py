@@ -84,10 +84,10 @@ def test_every_score_beside_params_and_macs(published: Path, scores: list[int], 
     assert main(["groundtruth", str(published), "--proxy", "stub", "--proxy", "two", "--resamples", "50"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "Kendall's tau of 12 subnets of autoformer-micro (95 % bootstrap intervals)\nweights: own, "
+        "Kendall's tau of 12 subnets of autoformer-micro (95 % bootstrap intervals)\nweights: shared, "
     )
     first, *_, last = shown.split("\nwith ")
-    assert "images, where a proxy looks at some: noise" in first
+    assert "some: noise" in first
     cifar = next(block for block in shown.split("\nwith ") if block.startswith("cifar100_base ("))
     rows = {line.split()[0]: line.split() for line in cifar.splitlines() if line and not line.startswith("─")}
     assert set(rows) >= {"stub", "two.a", "two.b", "params", "macs"}
@@ -120,6 +120,8 @@ def test_a_rerun_computes_nothing_and_says_the_same(published: Path, scores: lis
     assert len(scores) == N + 1
     assert main([*argv, "--scores", str(published.parent / "other.jsonl"), "--limit", "3", "--weight-seed", "1"]) == 0
     assert len(scores) == N + 4
+    assert main([*argv, "--limit", "3", "--weights", "own"]) == 0
+    assert len(scores) == N + 7
 
 
 @pytest.mark.usefixtures("micro_head_dim")
@@ -149,6 +151,7 @@ def test_the_best_of_random_subnets(scores: list[int], capsys) -> None:
     assert len(answer["candidates"]) == answer["n"] == 20
     assert answer["best"] == max(answer["candidates"], key=lambda c: c["score"])
     assert (answer["window"], answer["seed"], answer["tau_with_params"]) == (None, 3, 1.0)
+    assert (answer["weights"], answer["weight_seed"], answer["precision"]) == ("shared", 0, "float64")
 
 
 def test_a_pit_space_and_a_window(scores: list[int], capsys) -> None:

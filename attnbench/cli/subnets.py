@@ -19,7 +19,7 @@ from attnbench.cli.windows import window_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from attnbench.nn.subnet_scores import SubnetScorer
+    from attnbench.nn.subnet_scores import Scoring, SubnetScorer, Weights
     from attnbench.search.subnets import SubnetCandidates
     from attnbench.search.tf_tas import ProxySearch, ScoredSubnet
     from attnbench.space.subnet_spaces import SubnetSpace
@@ -53,7 +53,7 @@ def groundtruth(args: argparse.Namespace) -> int:
     ranks = rank_columns(frame, scores, [*accuracies, args.given], covariate=args.given, n_resamples=args.resamples)
     if args.json:
         return show_json([_finite(row) for row in ranks.to_dict("records")])
-    _show_ranks(ranks, frame, args)
+    _show_ranks(ranks, frame, scorer.scoring, args)
     return 0
 
 
@@ -85,8 +85,11 @@ def tftas(args: argparse.Namespace) -> int:
         )
     facts = _facts(found, direction)
     if args.json:
+        scoring = scorer.scoring
         head = {"space": args.space, "proxy": column, "direction": direction, "window": candidates.window}
-        return show_json({**head, "seed": args.seed, **facts, "candidates": list(map(_row, found.candidates))})
+        how = {"weights": scoring.weights, "weight_seed": scoring.weight_seed, "precision": scoring.precision}
+        seed = {"seed": args.seed}
+        return show_json({**head, **how, **seed, **facts, "candidates": list(map(_row, found.candidates))})
     _show_search(found, facts, candidates, column, args)
     return 0
 
@@ -96,8 +99,8 @@ def scoring_options(command: Any) -> None:
     command.add_argument(
         "--weights",
         choices=("own", "shared"),
-        default="own",
-        help="initial weights: each subnet's own, or, as in TF-TAS's code, slices of one supernet's; default: own",
+        help="initial weights: each subnet's own, or, as in TF-TAS's code, slices of one supernet's, so that no score "
+        "owes anything to a luckier draw; default: shared, for PiT own",
     )
     command.add_argument("--weight-seed", type=int, default=0, help="of the initial weights; default: 0")
     command.add_argument(
@@ -130,9 +133,11 @@ def _scorer(space: SubnetSpace, args: argparse.Namespace) -> SubnetScorer:
     from attnbench.dataset.download import cache_directory
     from attnbench.dataset.score_log import ScoreLog
     from attnbench.nn.subnet_scores import Scoring, SubnetScorer
+    from attnbench.space.subnet_spaces import AutoFormerSpace
 
+    weights: Weights = args.weights or ("shared" if isinstance(space, AutoFormerSpace) else "own")
     scoring = Scoring(
-        space, weights=args.weights, weight_seed=args.weight_seed, images=args.images, precision=args.precision
+        space, weights=weights, weight_seed=args.weight_seed, images=args.images, precision=args.precision
     )
     log = ScoreLog(args.scores or cache_directory() / "scores.jsonl")
     return SubnetScorer(scoring, log, dataset=args.dataset, code_version=__version__)
@@ -150,12 +155,12 @@ def _progress(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
         yield lambda: progress.advance(bar)
 
 
-def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, args: argparse.Namespace) -> None:
+def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, scoring: Scoring, args: argparse.Namespace) -> None:
     interval = "95 % bootstrap intervals" if args.resamples else "no intervals"
     show(
         f"Kendall's tau of {plural(len(frame), 'subnet')} of {frame['space'].iloc[0]} ({interval})",
-        f"weights: {args.weights}, seed {args.weight_seed}, {args.precision}; images, where a proxy looks at some: "
-        f"{args.images}",
+        f"weights: {scoring.weights}, seed {scoring.weight_seed}, {scoring.precision}; images, where a proxy looks at "
+        f"some: {scoring.images}",
         "",
     )
     headings = ("n", "tau", f"tau given {args.given}", f"tau within 5 % of {args.given}", "top tenth")
