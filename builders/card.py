@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attnbench.dataset.files import replacing
+from attnbench.dataset.atomic import replacing
 from attnbench.dataset.schema import TABLES
 
 CARD = Path(__file__).resolve().parents[1] / "data" / "README.md"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnbench.dataset.files import replacing
+from attnbench.dataset.atomic import replacing
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from attnbench.dataset.files import DATA_SETTING, MANIFEST, find_data, parse_manifest, replacing
+from attnbench.dataset.atomic import replacing
+from attnbench.dataset.files import DATA_SETTING, MANIFEST, find_data, parse_manifest
 from attnbench.errors import DataError
 
 CACHE_SETTING = "ATTNBENCH_CACHE"

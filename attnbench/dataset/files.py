@@ -7,27 +7,24 @@ so that a damaged file is an error and never a wrong number.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnbench.dataset.atomic import only_writer, replacing
 from attnbench.dataset.schema import TABLES
 from attnbench.dataset.table import READABLE_VERSIONS, SCHEMA_VERSION, Table
-from attnbench.errors import DataError, DiskFull
+from attnbench.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "manifest.json"
 _PENDING = ".manifest.json.next"  # vouches for tables that still lie beside their places
-# A full disk, a used-up quota, a limit on the size of files.
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DATA_SETTING = "ATTNBENCH_DATA"
 _WAY_OUT = (
     "Install attnbench again for its own tables, fetch a release with `attnbench download ADDRESS`, "
@@ -225,7 +222,7 @@ def write_release(
     """
     made = {name: to_arrow(rows, TABLES[name]) for name, rows in tables.items()}
     directory.mkdir(parents=True, exist_ok=True)
-    with _only_writer(directory):
+    with only_writer(directory):
         _finish(directory)
         for name, rows in made.items():
             table = TABLES[name]
@@ -240,7 +237,7 @@ def finish_release(directory: Path) -> None:
 
     What was not yet vouched for is dropped: the release before it is still whole.
     """
-    with _only_writer(directory):
+    with only_writer(directory):
         _finish(directory)
 
 
@@ -281,46 +278,3 @@ def _finish(directory: Path) -> None:
         half_written.unlink()
     if vouched:
         os.replace(pending, directory / MANIFEST)
-
-
-@contextmanager
-def _only_writer(directory: Path) -> Iterator[None]:
-    """Holds the directory itself, which leaves no file behind and ends with the process."""
-    import fcntl
-
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file to write beside `path`: moved into place when the block ends well, removed when it does not.
-
-    Raises: DiskFull; a file that was there before stays as it was.
-    """
-    import tempfile
-
-    beside = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-        beside = Path(name)
-        yield beside
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())
-        beside.chmod(0o644)  # mkstemp's 0600 would lock other users out
-        os.replace(beside, path)
-    except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise
-        raise DiskFull(
-            f"{path} could not be written: {os.strerror(error.errno)}. Free some space and start again; "
-            "what was written before is whole."
-        ) from None
-    finally:
-        if beside is not None:
-            beside.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attnbench.dataset.files import replacing
+from attnbench.dataset.atomic import replacing
 from attnbench.errors import DataError
 
 

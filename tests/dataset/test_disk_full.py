@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from attnbench.dataset.files import read_manifest, read_table, replacing, write_release
+from attnbench.dataset.atomic import replacing
+from attnbench.dataset.files import read_manifest, read_table, write_release
 from attnbench.errors import DiskFull
 from builders.shards import incoming, read_shards, write_shard
 from tests.dataset import tiny

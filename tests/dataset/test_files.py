@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import attnbench
-from attnbench.dataset import files
+from attnbench.dataset import atomic, files
 from attnbench.dataset.download import download, resolve
 from attnbench.dataset.schema import RUNS, TABLES
 from attnbench.errors import DataError
@@ -92,7 +92,7 @@ def test_a_release_whose_writing_was_killed_is_the_old_one_or_can_be_finished(
 
 def test_two_that_write_one_release_take_turns(release: Path) -> None:
     other = threading.Thread(target=files.write_release, args=(release, {"runs": tables()["runs"][:1]}, "0.2"))
-    with files._only_writer(release):
+    with atomic.only_writer(release):
         other.start()
         other.join(timeout=0.2)
         assert other.is_alive()
@@ -211,7 +211,7 @@ def test_a_broken_write_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
 
     def write_half() -> None:
-        with files.replacing(path) as beside:
+        with atomic.replacing(path) as beside:
             beside.write_text("half")
             raise RuntimeError("power")
 
