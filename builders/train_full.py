@@ -23,7 +23,8 @@ from builders.train import code_version, wanted_runs
 
 if TYPE_CHECKING:
     from attnbench.nn.datasets import Splits
-    from attnbench.nn.full_train import Place, Progress
+    from attnbench.nn.full_train import Place
+    from attnbench.nn.train import Progress
 
 # What torchrun tells each process of itself, and what holds without it.
 TORCHRUN = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}

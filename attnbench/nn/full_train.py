@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from attnbench.nn.images import (
     train_transform,
 )
 from attnbench.nn.recipes import Recipe
-from attnbench.nn.train import RunOutcome, Status, decays, device_name
+from attnbench.nn.train import Progress, RunOutcome, decays, device_name
 
 
 @dataclass(frozen=True)
@@ -56,32 +56,11 @@ class Place:
         """The GPU of this process, if it has one."""
         return [torch.device(self.device)] if self.device.startswith("cuda") else []
 
-
-@dataclass
-class Progress:
-    """What a run has measured so far: one value for each finished epoch, percent and nats."""
-
-    seconds: float = 0.0
-    train_losses: list[float] = field(default_factory=list)
-    val_losses: list[float] = field(default_factory=list)
-    val_top1: list[float] = field(default_factory=list)
-
-    def outcome(self, status: Status, place: Place, test: tuple[float | None, float | None]) -> RunOutcome:
-        kept = self.val_top1 and status != "diverged"
-        name = device_name(place.device)
-        return RunOutcome(
-            status=status,
-            val_curve=tuple(self.val_top1),
-            val_loss_curve=tuple(self.val_losses),
-            train_loss_curve=tuple(self.train_losses),
-            val_top1_percent=self.val_top1[-1] if kept else None,
-            val_loss=self.val_losses[-1] if kept else None,
-            test_top1_percent=test[0],
-            test_loss=test[1],
-            train_seconds=self.seconds,
-            device=name if place.world == 1 else f"{place.world} x {name}",
-            torch_version=torch.__version__,
-        )
+    @property
+    def name(self) -> str:
+        """What stands in the column `device`: one process's, with the number of processes where there are several."""
+        name = device_name(self.device)
+        return name if self.world == 1 else f"{self.world} x {name}"
 
 
 def train_full(
@@ -118,22 +97,16 @@ def train_full(
             train_loss = training.epoch(epoch, batches)
             progress.seconds += time.perf_counter() - start
             if not math.isfinite(train_loss):
-                return progress.outcome("diverged", place, (None, None))
-            top1, val_loss = training.evaluate(val)
-            if not math.isfinite(val_loss):
-                return progress.outcome("diverged", place, (None, None))
-            progress.train_losses.append(train_loss)
-            progress.val_losses.append(val_loss)
-            progress.val_top1.append(top1)
-            if epoch + 1 == recipe.floor_epoch and top1 < recipe.floor_top1_percent:
-                return progress.outcome("stopped", place, (None, None))
+                return progress.outcome("diverged", place.name)
+            if not progress.add_epoch(train_loss, *training.evaluate(val)):
+                return progress.outcome("diverged", place.name)
+            if epoch + 1 == recipe.floor_epoch and progress.val_top1[-1] < recipe.floor_top1_percent:
+                return progress.outcome("stopped", place.name)
             if checkpoint is not None and place.rank == 0:
                 save_checkpoint(checkpoint, identity, training.state(progress))
             if report is not None:
                 report(progress)
-        test = training.evaluate(training.evaluation_of(data.test))
-    finite = math.isfinite(test[1])
-    return progress.outcome("ok" if finite else "diverged", place, test if finite else (None, None))
+        return progress.tested(place.name, training.evaluate(training.evaluation_of(data.test)))
 
 
 def share_of(recipe: Recipe, place: Place, n_images: int) -> int:

@@ -22,6 +22,7 @@ from attnbench.nn.data import Split, Splits
 from attnbench.nn.protocol import Protocol
 from attnbench.nn.train import (
     EVAL_BATCH,
+    Progress,
     RunOutcome,
     Status,
     decays,
@@ -74,8 +75,10 @@ def train_stacked(
         evaluated = stack.evaluate(val, eval_batch)
         for record, train_loss, (top1, val_loss) in zip(records, train_losses, evaluated, strict=True):
             if record.status == "ok":
-                record.add_epoch(train_loss, top1, val_loss, seconds)
-                if record.status == "ok" and epoch == recipe.floor_epoch and top1 < recipe.floor_top1_percent:
+                record.progress.seconds += seconds
+                if not record.progress.add_epoch(train_loss, top1, val_loss):  # of losses, the mean tells
+                    record.status = "diverged"
+                elif epoch == recipe.floor_epoch and top1 < recipe.floor_top1_percent:
                     record.status = "stopped"
         if all(record.status != "ok" for record in records):
             break
@@ -83,47 +86,21 @@ def train_stacked(
         for record, test in zip(records, stack.evaluate(to_device(data.test, device), eval_batch), strict=True):
             if record.status == "ok":
                 record.test = test
-                record.status = "ok" if math.isfinite(test[1]) else "diverged"
-    return [record.outcome(device) for record in records]
+    return [record.outcome(device_name(device)) for record in records]
 
 
 @dataclass
 class Record:
-    """What one seed has measured so far; "ok" while it runs."""
+    """How far one seed has come; "ok" while it runs."""
 
+    progress: Progress = field(default_factory=Progress)
     status: Status = "ok"
-    train_losses: list[float] = field(default_factory=list)
-    val_losses: list[float] = field(default_factory=list)
-    val_top1: list[float] = field(default_factory=list)
-    test: tuple[float, float] | tuple[None, None] = (None, None)
-    seconds: float = 0.0
-
-    def add_epoch(self, train_loss: float, top1: float, val_loss: float, seconds: float) -> None:
-        """An epoch with a loss that is not finite, of which the mean tells, ends the run and is not kept."""
-        self.seconds += seconds
-        if not (math.isfinite(train_loss) and math.isfinite(val_loss)):
-            self.status = "diverged"
-            return
-        self.train_losses.append(train_loss)
-        self.val_losses.append(val_loss)
-        self.val_top1.append(top1)
+    test: tuple[float, float] | None = None
 
     def outcome(self, device: str) -> RunOutcome:
-        kept = self.val_top1 and self.status != "diverged"
-        test = self.test if self.status == "ok" else (None, None)
-        return RunOutcome(
-            status=self.status,
-            val_curve=tuple(self.val_top1),
-            val_loss_curve=tuple(self.val_losses),
-            train_loss_curve=tuple(self.train_losses),
-            val_top1_percent=self.val_top1[-1] if kept else None,
-            val_loss=self.val_losses[-1] if kept else None,
-            test_top1_percent=test[0],
-            test_loss=test[1],
-            train_seconds=self.seconds,
-            device=device_name(device),
-            torch_version=torch.__version__,
-        )
+        if self.test is not None:
+            return self.progress.tested(device, self.test)
+        return self.progress.outcome(self.status, device)
 
 
 class Stack:

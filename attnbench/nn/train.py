@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -40,6 +40,48 @@ class RunOutcome:
     torch_version: str
 
 
+@dataclass
+class Progress:
+    """What a run has measured so far: one value for each finished epoch, percent and nats."""
+
+    seconds: float = 0.0
+    train_losses: list[float] = field(default_factory=list)
+    val_losses: list[float] = field(default_factory=list)
+    val_top1: list[float] = field(default_factory=list)
+
+    def add_epoch(self, train_loss: float, top1: float, val_loss: float) -> bool:
+        """Whether it is kept: an epoch with a loss that is not finite ends the run and leaves nothing behind."""
+        if not (math.isfinite(train_loss) and math.isfinite(val_loss)):
+            return False
+        self.train_losses.append(train_loss)
+        self.val_losses.append(val_loss)
+        self.val_top1.append(top1)
+        return True
+
+    def outcome(
+        self, status: Status, device: str, test: tuple[float | None, float | None] = (None, None)
+    ) -> RunOutcome:
+        """What a run comes to that ended so. device: as in the column; test: top-1 and loss."""
+        kept = self.val_top1 and status != "diverged"
+        return RunOutcome(
+            status=status,
+            val_curve=tuple(self.val_top1),
+            val_loss_curve=tuple(self.val_losses),
+            train_loss_curve=tuple(self.train_losses),
+            val_top1_percent=self.val_top1[-1] if kept else None,
+            val_loss=self.val_losses[-1] if kept else None,
+            test_top1_percent=test[0],
+            test_loss=test[1],
+            train_seconds=self.seconds,
+            device=device,
+            torch_version=torch.__version__,
+        )
+
+    def tested(self, device: str, test: tuple[float, float]) -> RunOutcome:
+        """What a run comes to that reached its end."""
+        return self.outcome("ok", device, test) if math.isfinite(test[1]) else self.outcome("diverged", device)
+
+
 def train_run(
     graph: GraphFunction, backbone: str, recipe: Protocol, seed: int, data: Splits, *, device: str = "cpu"
 ) -> RunOutcome:
@@ -58,27 +100,7 @@ def train_model(model: nn.Module, recipe: Protocol, seed: int, data: Splits, *, 
     optimiser = FlatAdamW(model, recipe)
     n_steps = recipe.epochs * math.ceil(len(train) / recipe.batch_size)
     generator = torch.Generator().manual_seed(seed)
-    train_losses: list[float] = []
-    val_losses: list[float] = []
-    val_top1: list[float] = []
-    seconds, step = 0.0, 0
-
-    def outcome(status: Status, test: tuple[float, float] | tuple[None, None] = (None, None)) -> RunOutcome:
-        kept = val_top1 and status != "diverged"
-        return RunOutcome(
-            status=status,
-            val_curve=tuple(val_top1),
-            val_loss_curve=tuple(val_losses),
-            train_loss_curve=tuple(train_losses),
-            val_top1_percent=val_top1[-1] if kept else None,
-            val_loss=val_losses[-1] if kept else None,
-            test_top1_percent=test[0],
-            test_loss=test[1],
-            train_seconds=seconds,
-            device=device_name(device),
-            torch_version=torch.__version__,
-        )
-
+    progress, name, step = Progress(), device_name(device), 0
     for epoch in range(1, recipe.epochs + 1):
         start = time.perf_counter()
         model.train()
@@ -87,22 +109,18 @@ def train_model(model: nn.Module, recipe: Protocol, seed: int, data: Splits, *, 
             loss = functional.cross_entropy(model(images), labels)
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
-                seconds += time.perf_counter() - start
-                return outcome("diverged")
+                progress.seconds += time.perf_counter() - start
+                return progress.outcome("diverged", name)
             loss.backward()
             optimiser.step(learning_rate(recipe, step, n_steps))
             step += 1
-        seconds += time.perf_counter() - start
+        progress.seconds += time.perf_counter() - start
         top1, val_loss = evaluate(model, val)
-        if not math.isfinite(val_loss):
-            return outcome("diverged")
-        train_losses.append(sum(losses) / len(losses))
-        val_losses.append(val_loss)
-        val_top1.append(top1)
+        if not progress.add_epoch(sum(losses) / len(losses), top1, val_loss):
+            return progress.outcome("diverged", name)
         if epoch == recipe.floor_epoch and top1 < recipe.floor_top1_percent:
-            return outcome("stopped")
-    test = evaluate(model, to_device(data.test, device))
-    return outcome("ok", test) if math.isfinite(test[1]) else outcome("diverged")
+            return progress.outcome("stopped", name)
+    return progress.tested(name, evaluate(model, to_device(data.test, device)))
 
 
 def epoch_batches(train: Split, recipe: Protocol, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from attnbench.errors import DataError
-from attnbench.nn import full_train
 from attnbench.nn.datasets import SOURCES, Labelled, Splits, load_splits
 from attnbench.nn.full_train import Place, Training, share_of, train_full
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.recipes import RECIPES, Recipe, full_recipe
+from attnbench.nn.train import Progress
 from attnbench.nn.vit import DeepViTConfig
 from attnbench.space.parse import parse
 from tests.nn import tiny_images
@@ -100,7 +100,7 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(tmp_path: Path, backbo
     path = tmp_path / "kept" / "run.pt"
     for stop_after in (1, 3):
 
-        def interrupt(progress: full_train.Progress, stop_after: int = stop_after) -> None:
+        def interrupt(progress: Progress, stop_after: int = stop_after) -> None:
             if len(progress.val_top1) == stop_after:
                 raise Interrupted
 
