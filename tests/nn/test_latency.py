@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnbench.nn.latency import latency, peak_bytes
+from attnbench.nn.latency import denormals_flushed, latency, peak_bytes
 from attnbench.nn.operators import compile_graph
 from attnbench.space.cost import best_order
 from attnbench.space.graph import program
@@ -50,6 +50,15 @@ def test_every_time_is_positive_and_no_random_state_is_used() -> None:
     assert found.n_tokens == 16
     assert found.latency_ms > 0
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_denormal_numbers_are_flushed_while_it_measures_and_not_afterwards() -> None:
+    tiny = torch.full((8,), 1e-30)
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot flush denormal numbers")
+    with denormals_flushed():
+        assert (tiny * 1e-10).eq(0).all()
+    assert (tiny * 1e-10).gt(0).all()
 
 
 def test_a_batchnorm_is_measured_too() -> None:
