@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from attnbench.analysis.latency import latency_exponents
+from attnbench.dataset.files import read_manifest, read_table
 
 
 def frame(**laws: tuple[float, float, float]) -> pd.DataFrame:
@@ -38,3 +41,15 @@ def test_two_sizes_are_needed() -> None:
     latency = latency[(latency["key"] == "a") | (latency["n_tokens"] < 256)]
     with pytest.raises(ValueError, match="1 attentions have fewer than two sizes"):
         latency_exponents(latency)
+
+
+def test_measured_times_grow_as_the_costs_say(tables_dir: Path) -> None:
+    """Of the released table: linear attentions up to N^1.15 but for one in fifty, softmax with at least N^1.7."""
+    manifest = read_manifest(tables_dir)
+    latency = read_table(tables_dir, "latency", manifest).to_pandas()
+    if latency.empty:
+        pytest.skip("the release has no latencies yet: python -m builders latency, then merge.")
+    exponents = latency_exponents(latency)
+    architectures = read_table(tables_dir, "architectures", manifest).to_pandas().set_index("key").loc[exponents.index]
+    assert (exponents[architectures["complexity"] == "O(N)"] <= 1.15).mean() > 0.98
+    assert exponents[architectures["complexity"] == "O(N^2)"].min() >= 1.7
