@@ -74,7 +74,8 @@ REFUSED = {
     "no runs": (["--inherited", "micro-classical"], "no runs of 'micro-classical' on 'autoformer-micro'; stored: "),
     "no window": (["--window", "small-"], "'small-' is no window of parameters; write MIN-MAX such as"),
     "an empty window": (["--window", "1-2"], "none of the 2 subnets given is one of autoformer-micro with 1 to 2"),
-    "a window of the grid": (["--space", "grid", "--window", "1-2"], "a window bounds the parameters of subnets; on"),
+    "a window of the grid": (["--space", "grid", "--window", "1-2"], "a space of subnets is what --window and --judge"),
+    "the judged of the grid": (["--space", "grid", "--judged"], "a space of subnets is what --window and --judged"),
 }
 
 

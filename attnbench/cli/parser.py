@@ -151,6 +151,7 @@ def _ranking_options(command: Any) -> None:
 def _search_options(command: Any) -> None:
     command.add_argument("--space", default=GRID, help="what is searched: grid, or a space of subnets; default: grid")
     command.add_argument("--window", metavar="MIN-MAX", help=f"for subnets, {WINDOW_HELP}; default: none")
+    command.add_argument("--judged", action="store_true", help="for subnets, only those trained from scratch too")
     command.add_argument(
         "--inherited",
         choices=INHERITED_PROTOCOLS,

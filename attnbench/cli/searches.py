@@ -80,8 +80,8 @@ def _grid(bench: Benchmark, args: argparse.Namespace) -> tuple[Space[Any], Measu
     from attnbench.search.measurements import Measurements
     from attnbench.search.replay import grid_space
 
-    if args.window is not None:
-        raise ValueError("a window bounds the parameters of subnets; on the grid leave --window out.")
+    if args.window is not None or args.judged:
+        raise ValueError("a space of subnets is what --window and --judged are for; on the grid leave them out.")
     measured = Measurements.from_benchmark(
         bench, backbone=args.backbone, protocol=args.protocol, shown_seed=args.shown_seed
     )
@@ -104,7 +104,7 @@ def _subnets(bench: Benchmark, args: argparse.Namespace) -> tuple[Space[Any], Me
         truth_protocol=DEFAULT_PROTOCOL["subnet"],
     )
     window = None if args.window is None else window_of(args.window)
-    return subnet_space(bench, args.space, measured=measured, window=window), measured
+    return subnet_space(bench, args.space, measured=measured, window=window, judged=args.judged), measured
 
 
 def _judged(reference: Reference) -> str:

@@ -70,6 +70,8 @@ class Measurements:
         self.seconds: Mapping[str, float | None] = {key: run.seconds for key, run in shown.items()}
         self.has_other_seeds: frozenset[str] = frozenset(key for key in shown if len(by_key[key]) > 1)
         hidden = None if truth is None else _by_key(truth)
+        # Which functions can be judged is no secret; how well they did is.
+        self.is_judged: frozenset[str] = self.has_other_seeds if hidden is None else frozenset(hidden)
         self.reveal = _sealed({key: by_key[key] for key in shown}, shown_seed, hidden)
 
     def __len__(self) -> int:

@@ -28,10 +28,16 @@ def grid_space(bench: Tables, *, measured: Measurements | None = None) -> Catego
 
 
 def subnet_space(
-    bench: Tables, name: str, *, measured: Measurements, window: ParamWindow | tuple[int, int] | None = None
+    bench: Tables,
+    name: str,
+    *,
+    measured: Measurements,
+    window: ParamWindow | tuple[int, int] | None = None,
+    judged: bool = False,
 ) -> SubnetCandidates:
     """The subnets of a named space that have a run with the shown seed, inside a parameter window.
 
+    judged: only those whose worth is known by other runs too, so that every choice has a regret.
     Raises: ValueError (no such space; nothing of it was measured); InvalidSubnet (nothing inside the window).
     """
     if name not in SPACES:
@@ -40,10 +46,11 @@ def subnet_space(
     texts = {
         key: text
         for key, kind, text in zip(*(architectures[column] for column in ("key", "kind", "text")), strict=True)
-        if kind == "subnet" and key in measured.value
+        if kind == "subnet" and key in measured.value and (key in measured.is_judged or not judged)
     }
     if not texts:
-        raise ValueError(f"no subnet of {name} has a run with seed {measured.shown_seed}.")
+        others = " and others that judge it" if judged else ""
+        raise ValueError(f"no subnet of {name} has a run with seed {measured.shown_seed}{others}.")
     return SubnetCandidates(SPACES[name], window=window, only=map(parse_subnet, texts.values()))
 
 

@@ -241,6 +241,8 @@ def test_subnets_come_from_a_benchmark() -> None:
     assert candidates.keys == tuple(sorted(s.key for s in stored_subnets(12)))
     trace = replay(candidates, measured, "random", budget=12, search_seeds=[0])[0]
     assert (trace.reference.definition, trace.reference.n, trace.reference.seeds) == ("truth", 4, (0, 1))
+    judged = subnet_space(bench, "autoformer-micro", measured=measured, judged=True)
+    assert judged.keys == tuple(sorted(s.key for s in stored_subnets(12)[:4]))
     window = (0, params_of(MICRO, stored_subnets(12)[0]))
     assert len(subnet_space(bench, "autoformer-micro", measured=measured, window=window)) < 12
 
@@ -250,8 +252,13 @@ def test_a_benchmark_without_such_subnets_is_named() -> None:
     measured = Measurements([MeasuredRun("a", 0, 50.0)])
     with pytest.raises(ValueError, match="there is no space 'micro' of subnets; choose one of autoformer-tiny, "):
         subnet_space(bench, "micro", measured=measured)
-    with pytest.raises(ValueError, match="no subnet of autoformer-micro has a run with seed 0"):
+    with pytest.raises(ValueError, match=r"no subnet of autoformer-micro has a run with seed 0\.$"):
         subnet_space(bench, "autoformer-micro", measured=measured)
+    alone = Measurements.from_benchmark(bench, backbone="autoformer-micro", protocol="micro-entangled")
+    with pytest.raises(
+        ValueError, match="no subnet of autoformer-micro has a run with seed 0 and others that judge it"
+    ):
+        subnet_space(bench, "autoformer-micro", measured=alone, judged=True)
     with pytest.raises(ValueError, match="no runs of 'micro-classical' on 'autoformer-micro'; stored: autoformer-mic"):
         Measurements.from_benchmark(
             bench, backbone="autoformer-micro", protocol="micro-entangled", truth_protocol="micro-classical"
