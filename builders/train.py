@@ -192,6 +192,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def check_numbers(args: argparse.Namespace) -> None:
+    """Raises: ValueError for numbers of processes or runs that cannot be."""
+    if args.workers < 0:
+        raise ValueError(f"--workers is a number of processes, or 0 for none beside this one; it was {args.workers}.")
+    if args.limit is not None and args.limit < 0:
+        raise ValueError(f"--limit is a number of runs; it was {args.limit}.")
+
+
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises: ValueError for arguments that do not go together."""
     if args.engine != "ray" and (args.address or args.gpus_per_unit):
@@ -201,10 +209,6 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise ValueError("Ray hides the GPUs from a unit that asks for none; pass --gpus-per-unit, such as 0.1.")
     if args.cuda_graphs and not on_gpu:
         raise ValueError(f"--cuda-graphs needs --device cuda; it was {args.device}.")
-    if args.workers < 0:
-        raise ValueError(f"--workers is a number of processes, or 0 for none beside this one; it was {args.workers}.")
-    if args.limit is not None and args.limit < 0:
-        raise ValueError(f"--limit is a number of runs; it was {args.limit}.")
     if args.stack < 1:
         raise ValueError(f"--stack is the number of seeds in one pass, 1 or more; it was {args.stack}.")
 
@@ -241,6 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from attnbench.nn.recipes import RECIPES
 
     try:
+        check_numbers(args)
         if args.protocol in RECIPES:
             from builders.train_full import train_missing
 

@@ -1,6 +1,8 @@
 """The training builder with a full backbone, a recipe and data sets made tiny, for tests in one process or in several.
 
-Run as `torchrun --nproc-per-node 2 -m tests.builders.full_process DATASET ARGUMENTS OF builders train`.
+`python -m tests.builders.full_process DATASET ARGUMENTS OF builders train` is the builder in one process; behind
+torchrun it is that in several. With `--two` in front it is what torchrun does for two processes, by torchrun's own
+launcher, but these are forked after all was imported, where torchrun has each import it anew.
 """
 
 from __future__ import annotations
@@ -52,5 +54,25 @@ def main(dataset: Path, argv: list[str]) -> int:
     return builders.train.main([*argv, "--dataset", str(dataset)])
 
 
+def two_processes(dataset: Path, argv: list[str]) -> None:
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=2,
+        run_id="test",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        start_method="fork",
+        max_restarts=0,
+    )
+    codes = elastic_launch(config, main)(dataset, argv)
+    assert codes == {0: 0, 1: 0}, codes
+
+
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))
+    if sys.argv[1] == "--two":
+        two_processes(Path(sys.argv[2]), sys.argv[3:])
+    else:
+        raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))

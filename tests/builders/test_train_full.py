@@ -73,16 +73,23 @@ def test_a_row_for_each_graph_once(tmp_path: Path, trainer: Trainer, capsys: pyt
     assert "0 runs to train" in capsys.readouterr().err
 
 
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tests.builders.full_process")
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param(("-m", "tests.builders.full_process", "--two"), id="forked"),
+        pytest.param(TORCHRUN, id="torchrun", marks=pytest.mark.slow),  # imports torch three times
+    ],
+)
 def test_two_processes_under_torchrun_do_what_one_does(
-    tmp_path: Path, root: Path, dataset: Path, trainer: Trainer
+    launcher: tuple[str, ...], tmp_path: Path, root: Path, dataset: Path, trainer: Trainer
 ) -> None:
     """Augmentation is on: it follows from the image, not from the process that reads it. Each batch comes in parts."""
     assert trainer() == 0
     alone = rows(tmp_path)
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "tests.builders.full_process", str(dataset), *arguments(tmp_path, "data2"), "--images-at-once", "3"),
-    ]
+    command = [sys.executable, *launcher, str(dataset), *arguments(tmp_path, "data2"), "--images-at-once", "3"]
     environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -154,6 +161,8 @@ def test_a_changed_recipe_is_refused_against_rows_of_the_old_one(
         (["--dataset", "nowhere"], "nowhere/cifar-100-binary.tar.gz is missing"),
         (["--minutes", "3"], "--minutes, --engine, --stack and --cuda-graphs are for micro backbones"),
         (["--stack", "2"], "for micro backbones. Start cifar100-300e under torchrun"),
+        (["--limit", "-1"], "--limit is a number of runs; it was -1"),
+        (["--workers", "-1"], "--workers is a number of processes, or 0 for none beside this one; it was -1"),
         (["--images-at-once", "0"], "--images-at-once is a number of images, 1 or more; it was 0"),
         (["--device", "cuda:1"], "trains on --device cpu or cuda, not cuda:1; choose GPUs by CUDA_VISIBLE_DEVICES"),
         (["--graphs", "/dev/null"], "0 runs to train"),
