@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnbench import cli
+from attnbench.cli.show import show_json
 from attnbench.dataset.directions import PROXY_DIRECTIONS, proxy_direction
 from tests.dataset import tiny
 from tests.dataset.tiny import ABSENT, EFFICIENT, ELU, SOFTMAX, UNTRAINED
@@ -460,6 +462,15 @@ def test_wrong_usage_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture
         cli.main(argv)
     assert raised.value.code == 2
     assert "usage: attnbench" in capsys.readouterr().err
+
+
+def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"curve": (1.5, math.nan), "rows": [{"low": -math.inf, "n": 3, "name": "inf"}]}
+    assert show_json(value) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "curve": [1.5, None],
+        "rows": [{"low": None, "n": 3, "name": "inf"}],
+    }
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

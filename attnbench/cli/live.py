@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnbench.cli.extras import needs_torch
 from attnbench.cli.show import percent, show, show_json
@@ -26,7 +25,7 @@ def measure(args: argparse.Namespace) -> int:
     outcome = _train(arch, args)
     if args.json:
         row = {"key": arch.key, "text": arch.text, "backbone": args.backbone, "protocol": args.protocol}
-        return show_json({**row, "seed": args.seed, **_finite(asdict(outcome))})
+        return show_json({**row, "seed": args.seed, **asdict(outcome)})
     curve = " ".join(f"{value:.2f}" for value in outcome.val_curve) or "none"
     show(
         arch.text,
@@ -59,12 +58,3 @@ def _train(arch: Graph | Subnet, args: argparse.Namespace) -> RunOutcome:
 
     with Console(stderr=True).status(f"training {arch.text}"):
         return train()
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: what is not finite is null."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

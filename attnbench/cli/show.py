@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -44,8 +45,17 @@ def load_bench(args: argparse.Namespace) -> Benchmark:
 
 
 def show_json(value: Any) -> int:
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    """Prints a value of mappings, sequences, texts and numbers; what is not finite, which JSON lacks, as null."""
+    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
     return 0
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(*lines: str) -> None:

@@ -29,7 +29,7 @@ def tau(args: argparse.Namespace) -> int:
     """How well each zero-cost proxy ranks: Kendall's tau with its interval, beside controls and the noise ceiling."""
     ranks = proxy_ranks_of(load_bench(args), **_ranking(args))
     if args.json:
-        return show_json([_finite(row) for row in ranks.to_dict("records")])
+        return show_json(ranks.to_dict("records"))
     interval = "95 % bootstrap intervals" if args.resamples else "no intervals"
     show(f"Kendall's tau with mean validation top-1 on {args.backbone}, {args.protocol}", f"({interval})", "")
     columns = ("proxy", number("n"), number("tau"), number(f"tau given {args.given}"), number("top tenth"))
@@ -180,7 +180,3 @@ def _two(value: Any) -> str:
 def _known(value: Any) -> float | None:
     """A frame turns None into NaN; this turns it back."""
     return None if value is None or (isinstance(value, float) and math.isnan(value)) else float(value)
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
