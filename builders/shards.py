@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import hashlib
 import json
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 MEASURED = ("runs", "proxies", "latency")  # the tables whose rows arrive as shards
+
+
+def finished_at() -> str:
+    """Now, as the column of that name holds it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def incoming(data: Path) -> Path:

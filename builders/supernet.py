@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from attnbench.space.subnet import AutoFormerSubnet
 from attnbench.space.subnet_named import SPACES
 from attnbench.space.subnet_spaces import AutoFormerSpace
 from builders.campaign import TrainingRun, missing, rows_present
-from builders.shards import DATA, only_builder, write_shard
+from builders.shards import DATA, finished_at, only_builder, write_shard
 from builders.subnets import MICRO, SAMPLES, drawn
 from builders.train import code_version
 
@@ -57,7 +56,7 @@ def inherited_rows(
                 "device": device_name(str(val.images.device)),
                 "torch_version": torch.__version__,
                 "code_version": code_version(),
-                "finished_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "finished_at": finished_at(),
             }
         )
     return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from builders.campaign import (
     stacks,
 )
 from builders.engine import ENGINES, Cluster, Done, SetupFailed, run_units
-from builders.shards import DATA, only_builder, write_shard
+from builders.shards import DATA, finished_at, only_builder, write_shard
 
 # What a worker process keeps between its units.
 _worker: dict[str, Any] = {}
@@ -75,14 +74,14 @@ def train_unit(unit: Stack) -> list[dict[str, Any]]:
         outcomes = train_stacked(
             graph, backbone, recipe, seeds, splits, device=device, cuda_graphs=_worker["cuda_graphs"]
         )
-    finished_at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    ended = finished_at()
     return [
         {
             **run._asdict(),
             **asdict(outcome),
             "protocol_hash": run_hash(run.protocol, run.backbone),
             "code_version": _worker["code_version"],
-            "finished_at": finished_at,
+            "finished_at": ended,
         }
         for run, outcome in zip(unit, outcomes, strict=True)
     ]

@@ -7,7 +7,6 @@ Runs go one after another, each on all processes, and go on from their last epoc
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnbench.space.parse import parse
 from builders.campaign import TrainingRun, missing, refuse_other_recipes, rows_present
-from builders.shards import only_builder, write_shard
+from builders.shards import finished_at, only_builder, write_shard
 from builders.train import code_version, wanted_runs
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def train_one(run: TrainingRun, data: Splits, place: Place, checkpoint: Path) ->
     if place.rank == 0:
         test = "" if outcome.test_top1_percent is None else f", test {outcome.test_top1_percent:.2f} %"
         print(f"{what}: {outcome.status}{test}, {outcome.train_seconds:.0f} s", file=sys.stderr)
-    finished_at = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return {**identity, **asdict(outcome), "finished_at": finished_at}
+    return {**identity, **asdict(outcome), "finished_at": finished_at()}
 
 
 def checkpoint_of(run: TrainingRun, data: Path, protocol_hash: str) -> Path:
