@@ -73,7 +73,7 @@ ARCHITECTURES = Table(
         ),
     ),
     ("key",),
-    "builders enumerate, check",
+    "builders enumerate, check, subnets",
 )
 
 CELLS = Table(
@@ -116,7 +116,7 @@ COSTS = Table(
         ),
     ),
     ("key", "backbone"),
-    "builders enumerate",
+    "builders cost, subnets",
 )
 
 RUNS = Table(
@@ -133,7 +133,7 @@ RUNS = Table(
         Column(
             "status",
             "string",
-            "ok; stopped (validation under the floor after epoch 2); diverged (NaN or infinite loss)",
+            "ok; stopped (validation under the protocol's floor); diverged (NaN or infinite loss)",
         ),
         Column(
             "val_curve",
@@ -202,7 +202,7 @@ RUNS = Table(
         Column("finished_at", "string", "end of the run, UTC, ISO 8601"),
     ),
     ("key", "backbone", "protocol_hash", "seed"),
-    "builders train",
+    "builders train, supernet",
 )
 
 PROXIES = Table(
@@ -233,7 +233,7 @@ REJECTIONS = Table(
         Column("n_drawn", "int64", "draws in all", unit="count"),
     ),
     ("stage", "sampler", "reason"),
-    "builders enumerate",
+    "builders check",
 )
 
 LATENCY = Table(
