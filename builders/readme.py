@@ -1,4 +1,4 @@
-"""Writes the parts of README.md that follow from the tables: `python -m builders readme`.
+"""Writes the parts of README.md and docs/ that follow from tables or code: `python -m builders readme`.
 
 A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; SECTIONS says what each name is made of.
 """
@@ -14,16 +14,19 @@ import shlex
 import statistics
 import textwrap
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import attnbench
-from attnbench.dataset.files import replacing
+from attnbench.dataset.atomic import replacing
+from builders import sections
 
 ROOT = Path(__file__).resolve().parents[1]
 BACKBONE = "deit"
+# A micro subnet with runs of every protocol.
+SUBNET = "autoformer(embed_dim=48, heads=[4, 3], mlp_ratios=[4, 2], head_dim=12)"
 
 # Names of the graphs that show whether the table can be trusted: three that attend to nothing, and known good ones.
 CONTROLS = (
@@ -130,8 +133,8 @@ def noise(data: Path) -> str:
     )
 
 
-def tau(data: Path) -> str:
-    """Kendall's tau of each proxy in the three populations, with its interval, n, and the ceiling."""
+def tau(data: Path, only: str | None = None) -> str:
+    """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
     from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text, proxy_ranks_of
 
     ranks = proxy_ranks_of(_load(data), backbone=BACKBONE)
@@ -141,6 +144,8 @@ def tau(data: Path) -> str:
     ]
     ceilings = []
     for population, rows in ranks.groupby("population", sort=False):
+        if only not in (None, population):
+            continue
         records = rows.to_dict("records")
         for row in records:
             if row["proxy"] == "params" and row["note"].startswith("kendall") and "constant" in row["note"]:
@@ -174,16 +179,23 @@ def yields(data: Path) -> str:
 
 
 def calibration(data: Path) -> str:
-    """The verdict of the calibration, out of the page that `benchmarks/calibration.py` wrote."""
-    page = data / "calibration-deit.md"
-    if not page.is_file():
-        return "The page is not written yet: `python benchmarks/calibration.py --out data/calibration-deit.md`."
-    verdict = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
-    return "\n".join([*verdict, "", "Every graph's row: [data/calibration-deit.md](data/calibration-deit.md)."])
+    """The verdict on each backbone, out of the pages that `benchmarks/calibration.py` wrote."""
+    pages = sorted(data.glob("calibration-*.md"))
+    if not pages:
+        return "No page is written yet: `python benchmarks/calibration.py --out data/calibration-deit.md`."
+    parts = []
+    for page in pages:
+        name = page.stem.removeprefix("calibration-")
+        verdict = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+        # The page that shows this lies in docs/.
+        parts.append(
+            "\n".join([f"`{name}`, every graph's row in [data/{page.name}](../data/{page.name}):", "", *verdict])
+        )
+    return "\n\n".join(parts)
 
 
 def speed(data: Path) -> str:
-    """The page of measured speeds, where one was written."""
+    """The first table of the page of measured speeds, where one was written."""
     page = ROOT / "benchmarks" / "speed.md"
     if not page.is_file():
         return textwrap.fill(
@@ -191,7 +203,10 @@ def speed(data: Path) -> str:
             "`train.py` measure them on your machine, beside the peers that are installed.",
             width=120,
         )
-    return page.read_text(encoding="utf-8").strip()
+    first, *more = page.read_text(encoding="utf-8").split("\n## ")
+    titles = [part.splitlines()[0].strip() for part in more]
+    rest = [f"\nMore, in [benchmarks/speed.md](benchmarks/speed.md): {'; '.join(titles)}."] if titles else []
+    return "\n".join([first.strip(), *rest])
 
 
 def command(line: str) -> Callable[[Path], str]:
@@ -220,46 +235,60 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "top": command("top -n 5"),
     "search": command("search --budget 100 --seeds 20"),
     "noise": noise,
-    "tau": tau,
+    "tau": partial(tau, only="sound"),
+    "tau-all": tau,
+    "subnet": sections.where_measured("autoformer-micro", "micro-scratch")(command(f'query "{SUBNET}"')),
+    "search-subnets": sections.where_measured("autoformer-micro", "micro-scratch", "micro-entangled")(
+        command("search --space autoformer-micro --judged --searcher random autoformer --budget 100 --seeds 10")
+    ),
+    "inheritance": sections.inheritance,
+    "spaces": sections.spaces,
+    "proxies": sections.proxies,
+    "protocols": sections.protocols,
     "yields": yields,
     "calibration": calibration,
     "speed": speed,
-    "sql": command(
-        'sql "select graph_type, count(*) as n from architectures where is_named group by all order by all"'
-    ),
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.S)
 
 
-def render(text: str, data: Path) -> str:
-    """The README `text` with every generated part made again from the tables in `data`.
+def render(text: str, data: Path, page: str = "README.md") -> str:
+    """A page's `text` with every generated part made again from the tables in `data`; page: its name, for errors.
 
     Raises: ValueError for an unknown part, or one that does not end.
     """
     starts, parts = text.count("<!-- generated: "), _PART.findall(text)
     if starts != len(parts) or any("<!-- generated: " in body for _, _, body, _ in parts):
-        raise ValueError(f"{starts - len(parts) or 1} of README.md's generated parts has no <!-- end -->; add it.")
+        raise ValueError(f"{starts - len(parts) or 1} of {page}'s generated parts has no <!-- end -->; add it.")
     for _, name, _, _ in parts:
         if name not in SECTIONS:
-            raise ValueError(f"README.md asks for {name!r}, which nothing generates; known: {', '.join(SECTIONS)}.")
+            raise ValueError(f"{page} asks for {name!r}, which nothing generates; known: {', '.join(SECTIONS)}.")
     return _PART.sub(lambda part: f"{part[1]}{SECTIONS[part['name']](data)}\n{part[4]}", text)
 
 
+def pages() -> list[Path]:
+    """README.md, and what it leads to for more."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
 def main(argv: list[str] | None = None) -> int:
-    """Write README.md again, or with --check only say whether it is up to date."""
+    """Write README.md and docs/ again, or with --check only say which of them are out of date."""
     parser = argparse.ArgumentParser(prog="python -m builders readme", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if README.md is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a page is out of date")
     args = parser.parse_args(argv)
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = render(old, ROOT / "data")
-    if args.check:
-        print("README.md is up to date" if new == old else "README.md is out of date: python -m builders readme")
-        return int(new != old)
-    with replacing(path) as beside:
-        beside.write_text(new, encoding="utf-8")
-    return 0
+    stale = 0
+    for path in pages():
+        name = str(path.relative_to(ROOT))
+        old = path.read_text(encoding="utf-8")
+        new = render(old, ROOT / "data", name)
+        stale += new != old
+        if args.check:
+            print(f"{name} is up to date" if new == old else f"{name} is out of date: python -m builders readme")
+        elif new != old:
+            with replacing(path) as beside:
+                beside.write_text(new, encoding="utf-8")
+    return int(args.check and stale > 0)
 
 
 def _spread(values: list[float]) -> str:

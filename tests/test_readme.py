@@ -1,4 +1,4 @@
-"""What the README claims runs: its Python blocks, its commands, and the parts that are generated from the tables."""
+"""What README.md and docs/ claim runs: Python blocks, commands, and the parts that are generated from the tables."""
 
 import re
 import shlex
@@ -7,24 +7,31 @@ from pathlib import Path
 import pytest
 
 import attnbench
-from builders import readme
+from builders import __main__ as builders
+from builders import readme, sections
 from tests.dataset import tiny
 
-TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
-PYTHON_BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
-COMMANDS = re.findall(r"^\$ attnbench (.*)$", TEXT, re.M)
+PAGES = {str(path.relative_to(readme.ROOT)): path.read_text(encoding="utf-8") for path in readme.pages()}
+# With the comments that explain them cut off, and lines that go on joined.
+SHELL = re.findall(r"^(?:\$|   ) (.*?)(?:  +#.*)?$", "\n".join(PAGES.values()).replace("\\\n", ""), re.M)
+COMMANDS = [line.removeprefix("attnbench ") for line in SHELL if line.startswith("attnbench ")]
+BUILDERS = [line.split(" -m builders ")[1] for line in SHELL if " -m builders " in line]
+# They train, score for minutes, or need files that do not come with the package.
+SLOW = {"measure", "download", "tftas", "groundtruth"}
 
 
 @pytest.mark.usefixtures("tables_dir")
-def test_python_blocks_run() -> None:
-    assert PYTHON_BLOCKS
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page: str) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGES[page], re.M | re.S)
+    assert blocks or page in ("docs/training.md", "docs/trust.md")
     namespace: dict[str, object] = {}
-    for block in PYTHON_BLOCKS:  # in order: a later block uses what an earlier one made
-        exec(compile(block, "README.md", "exec"), namespace)
+    for block in blocks:  # in order: a later block uses what an earlier one made
+        exec(compile(block, page, "exec"), namespace)
 
 
 @pytest.mark.usefixtures("tables_dir")
-@pytest.mark.parametrize("command", [c for c in COMMANDS if shlex.split(c)[0] not in {"measure", "download"}])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if shlex.split(c)[0] not in SLOW])
 def test_commands_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from attnbench.cli import main
 
@@ -32,9 +39,26 @@ def test_commands_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if shlex.split(c)[0] in SLOW])
+def test_slow_commands_are_understood(command: str) -> None:
+    from attnbench.cli.parser import _parser
+
+    assert _parser().parse_args(shlex.split(command))
+
+
+@pytest.mark.parametrize("command", BUILDERS)
+def test_builders_have_the_options_shown(command: str, root: Path) -> None:
+    name, *rest = shlex.split(command.split(" && ")[0])
+    assert name in builders.COMMANDS
+    source = (root / "builders" / f"{name}.py").read_text(encoding="utf-8")
+    assert [option for option in rest if option.startswith("--") and f'"{option}"' not in source] == []
+
+
 @pytest.mark.usefixtures("tables_dir")
-def test_generated_parts_are_up_to_date(root: Path) -> None:
-    assert readme.render(TEXT, root / "data") == TEXT, "run `python -m builders readme` and commit README.md"
+@pytest.mark.parametrize("page", PAGES)
+def test_generated_parts_are_up_to_date(page: str, root: Path) -> None:
+    made = readme.render(PAGES[page], root / "data", page)
+    assert made == PAGES[page], f"run `python -m builders readme` and commit {page}"
 
 
 def test_render_replaces_what_stands_between_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,24 +113,86 @@ def test_tau_names_population_n_and_ceiling(tmp_path: Path) -> None:
     assert "- ceiling, the top quarter by accuracy: unknown; it takes graphs with several seeds" in text
 
 
-def test_calibration_quotes_the_page(tmp_path: Path) -> None:
-    assert "not written yet" in readme.calibration(tmp_path)
-    (tmp_path / "calibration-deit.md").write_text("# Calibration\n\n- SNR 3\n\n| graph |\n")
-    assert readme.calibration(tmp_path).splitlines()[:2] == ["- SNR 3", ""]
+def test_tau_of_one_population(tmp_path: Path) -> None:
+    text = readme.tau(tiny.write(tmp_path / "release"), only="sound")
+    assert "| sound | snip |" in text
+    assert "| all |" not in text
+    assert text.count("- ceiling") == 1
 
 
-def test_speed_is_the_measured_page_or_says_how_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibration_quotes_every_page(tmp_path: Path) -> None:
+    assert readme.calibration(tmp_path).startswith("No page is written yet")
+    for backbone, snr in (("pvt", 2), ("deit", 3)):
+        (tmp_path / f"calibration-{backbone}.md").write_text(f"# Calibration\n\n- SNR {snr}\n\n| graph |\n")
+    assert readme.calibration(tmp_path).splitlines() == [
+        "`deit`, every graph's row in [data/calibration-deit.md](../data/calibration-deit.md):",
+        "",
+        "- SNR 3",
+        "",
+        "`pvt`, every graph's row in [data/calibration-pvt.md](../data/calibration-pvt.md):",
+        "",
+        "- SNR 2",
+    ]
+
+
+def test_speed_is_the_first_measured_table_or_says_how_to_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     assert readme.speed(tmp_path).startswith("No figures are published yet.")
     (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "speed.md").write_text("| query |\n")
+    page = tmp_path / "benchmarks" / "speed.md"
+    page.write_text("| query |\n")
     assert readme.speed(tmp_path) == "| query |"
+    page.write_text("| query |\n\n## Proxies\n\n| dss |\n")
+    assert readme.speed(tmp_path) == "| query |\n\nMore, in [benchmarks/speed.md](benchmarks/speed.md): Proxies."
 
 
-def test_links_lead_to_files(root: Path) -> None:
-    targets = re.findall(r"\]\((?!#)([^)]+)\)", TEXT)
-    assert targets
-    assert [target for target in targets if not (root / target).exists()] == []
+def test_a_part_waits_for_its_runs(tmp_path: Path) -> None:
+    release = tiny.write(tmp_path / "release")
+
+    def part(*protocols: str) -> str:
+        return sections.where_measured("deit", *protocols)(lambda data: "shown")(release)
+
+    assert part("fmnist-micro") == "shown"
+    version = attnbench.load(release).manifest.data_version
+    assert part("fmnist-micro", "micro-x", "micro-y") == (
+        f"To be filled in: data {version} holds no runs of `micro-x` and `micro-y` yet."
+    )
+
+
+def test_inheritance_waits_for_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from builders import inheritance
+
+    assert sections.inheritance(tiny.write(tmp_path / "release")).startswith("To be filled in once runs of all three")
+    monkeypatch.setattr(inheritance, "table", lambda data: f"| {data.name} |")
+    assert sections.inheritance(tmp_path) == f"| {tmp_path.name} |"
+
+
+def test_proxies_are_those_of_the_registry(tmp_path: Path) -> None:
+    rows = sections.proxies(tmp_path).splitlines()
+    assert "| `te_nas.ntk_cond` | lower | images | Chen et al. 2021 |" in rows
+    assert any(row.startswith("| `dss`, `.qkv`, ") for row in rows)
+    assert "| `az_nas.expressivity`, `.trainability`, `.complexity` | higher | nothing | Lee and Ham 2024 |" in rows
+    assert sections.protocols(tmp_path).count("\n| `") == 3
+    assert "| `autoformer-micro` | 22,113 | 24, 36, 48 | 2, 3, 4 |" in sections.spaces(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str, root: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)]+)\)", PAGES[page])
+    found = [((root / page).parent / file if file else root / page, part) for file, _, part in map(_cut, targets)]
+    assert [str(path) for path, _ in found if not path.exists()] == []
+    headings = {path: re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M) for path, part in found if part}
+    assert [part for path, part in found if part and part not in map(_anchor, headings[path])] == []
+
+
+def _cut(target: str) -> tuple[str, str, str]:
+    return target.partition("#")
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
 
 
 def test_spread_of_none_one_and_some() -> None:

@@ -1,0 +1,123 @@
+"""Parts of the documentation on subnets, proxies and protocols; what a release does not hold yet, a part says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attnbench
+from attnbench.space.subnet_named import PARAM_WINDOWS, PUBLISHED_SUBNETS, SPACES
+from attnbench.space.subnet_spaces import AutoFormerSpace, SubnetSpace
+
+Section = Callable[[Path], str]
+
+
+def where_measured(space: str, *protocols: str) -> Callable[[Section], Section]:
+    """What a section shows once the release has runs of each protocol in the space; until then, what is missing."""
+
+    def guarded(show: Section) -> Section:
+        def section(data: Path) -> str:
+            found = attnbench.load(data).sql("select distinct protocol from runs where backbone = ?", [space])
+            lacking = [f"`{name}`" for name in protocols if name not in set(found["protocol"])]
+            if lacking:
+                version = attnbench.load(data).manifest.data_version
+                return f"To be filled in: data {version} holds no runs of {_and(lacking)} yet."
+            return show(data)
+
+        return section
+
+    return guarded
+
+
+def inheritance(data: Path) -> str:
+    """How supernets of either sharing rank subnets, or why this release cannot say so."""
+    from builders.inheritance import table
+
+    try:
+        return table(data)
+    except ValueError as error:  # too few rows
+        return f"To be filled in once runs of all three protocols are released ({str(error).rstrip('.')})."
+
+
+def spaces(data: Path) -> str:
+    """The spaces of subnets: what is chosen, how many there are, where they were searched, which are published."""
+    lines = [
+        "| space | subnets | width | depth | heads | MLP ratio | window of parameters | published subnets |",
+        "|---|---:|---|---|---|---|---|---|",
+    ]
+    for space in SPACES.values():
+        window = PARAM_WINDOWS.get(space.name.removeprefix("autoformer-").removesuffix("-released"))
+        bounds = f"{window.min_params / 1e6:g} to {window.max_params / 1e6:g} M" if _is_full(space) and window else ""
+        named = ", ".join(row.name for row in PUBLISHED_SUBNETS.values() if row.space == space.name)
+        lines.append(f"| `{space.name}` | {_size(space.size)} | {' | '.join(_choices(space))} | {bounds} | {named} |")
+    return "\n".join(lines)
+
+
+def proxies(data: Path) -> str:
+    """The proxies of the registry: their columns, which end of each is better, and what they look at."""
+    from attnbench.nn.proxies.registry import PROXIES
+
+    lines = ["| proxy | better | looks at | source |", "|---|---|---|---|"]
+    for proxy in PROXIES.values():
+        looks_at = "nothing" if proxy.data == "none" else proxy.data
+        for direction in dict.fromkeys(proxy.columns.values()):
+            first, *others = (name for name, better in proxy.columns.items() if better == direction)
+            names = ", ".join([f"`{first}`", *(f"`{name.removeprefix(proxy.name)}`" for name in others)])
+            lines.append(f"| {names} | {direction} | {looks_at} | {proxy.source} |")
+    return "\n".join(lines)
+
+
+def protocols(data: Path) -> str:
+    """The protocols of full backbones: data, images, steps, and which backbones each is written for."""
+    from attnbench.nn.datasets import SOURCES
+    from attnbench.nn.recipes import RECIPE_CHANGES, RECIPES, full_recipe
+
+    lines = [
+        "| protocol | data set | training, validation, test images | epochs | images a step | backbones |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, recipe in RECIPES.items():
+        source = SOURCES[recipe.dataset]
+        n_val = recipe.n_val_per_class * source.n_classes
+        images = f"{source.n_train - n_val:,}, {n_val:,}, {source.n_test:,}"
+        made = [full_recipe(name, backbone)[0] for backbone in RECIPE_CHANGES[name]]
+        epochs = _range({one.n_epochs for one in made})
+        batch = _range({one.batch_size for one in made})
+        backbones = ", ".join(RECIPE_CHANGES[name])
+        lines.append(
+            f"| `{name}` | [{recipe.dataset}]({source.address}) | {images} | {epochs} | {batch} | {backbones} |"
+        )
+    return "\n".join(lines)
+
+
+def _choices(space: SubnetSpace) -> tuple[str, str, str, str]:
+    if isinstance(space, AutoFormerSpace):
+        return (
+            _listed(space.embed_dims),
+            _listed(space.depths),
+            f"{_listed(space.heads)} in each layer, of {space.head_dim}",
+            f"{_listed(space.mlp_ratios)} in each layer",
+        )
+    depths = " / ".join(_listed(choices) for choices in space.depths)
+    heads = f"{_listed(space.heads)} in each stage, each a multiple of the one before"
+    return f"{_listed(space.base_dims)} a head", f"{depths} a stage", heads, _listed(space.mlp_ratios)
+
+
+def _is_full(space: SubnetSpace) -> bool:
+    return not space.name.endswith("-micro")
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def _size(n: int) -> str:
+    return f"{n:,}" if n < 1_000_000 else f"{n:.1e}".replace("e+0", "e").replace("e+", "e")
+
+
+def _range(values: set[int]) -> str:
+    return f"{min(values):,}" if len(values) == 1 else f"{min(values):,} to {max(values):,}"
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
