@@ -12,7 +12,7 @@ help:
 	@echo "make demo-train  measure one graph live (installs torch)"
 	@echo "make test        the tests, under 8 minutes;  make test-all  also the slow ones"
 	@echo "make check       ruff, mypy, import-linter"
-	@echo "make readme      write the generated parts of README.md and the notebook's outputs again"
+	@echo "make readme      write the generated parts of README.md, docs/ and the notebook's outputs again"
 
 .venv-demo/.installed: setup.cfg pyproject.toml
 	@echo "Installing attnbench without torch into .venv-demo ..."

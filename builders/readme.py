@@ -133,11 +133,18 @@ def noise(data: Path) -> str:
     )
 
 
+@cache
+def _ranks(data: Path) -> Any:
+    from attnbench.cli.studies import proxy_ranks_of
+
+    return proxy_ranks_of(_load(data), backbone=BACKBONE)
+
+
 def tau(data: Path, only: str | None = None) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text, proxy_ranks_of
+    from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text
 
-    ranks = proxy_ranks_of(_load(data), backbone=BACKBONE)
+    ranks = _ranks(data)
     lines = [
         "| graphs | proxy | n | τ | τ given MACs | top tenth |",
         "|---|---|---:|---:|---:|---:|",

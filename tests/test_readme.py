@@ -69,6 +69,23 @@ def test_render_replaces_what_stands_between_the_markers(tmp_path: Path, monkeyp
     assert readme.render(made, tmp_path / "tables") == made
 
 
+def test_every_page_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    monkeypatch.setattr(readme, "SECTIONS", {"one": lambda data: "new"})
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("as it is\n")
+    page = tmp_path / "docs" / "more.md"
+    page.write_text("<!-- generated: one -->\nold\n<!-- end -->\n")
+    assert readme.main(["--check"]) == 1
+    lines = ["README.md is up to date", "docs/more.md is out of date: python -m builders readme"]
+    assert capsys.readouterr().out.splitlines() == lines
+    assert readme.main([]) == 0
+    assert page.read_text() == "<!-- generated: one -->\nnew\n<!-- end -->\n"
+    assert readme.main(["--check"]) == 0
+
+
 def test_sections_are_made_of_the_tables(tmp_path: Path) -> None:
     release = tiny.write(tmp_path / "release")
     assert "| `runs` | 12 |" in readme.counts(release)
