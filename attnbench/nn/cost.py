@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -63,20 +64,27 @@ def graph_macs(graph: Graph, backbone: str) -> int:
     The layers around the graph are counted once; the graph's own products follow from its cost polynomial at every
     attention's number of tokens and head width.
     """
-    around, sizes = _frame(backbone)
-    return around + sum(heads * graph.cost.macs(tokens, width) for heads, tokens, width in sizes)
+    frame = _frame(backbone)
+    return frame.macs + sum(heads * graph.cost.macs(tokens, width) for heads, tokens, width in frame.sizes)
 
 
 def backbone_params(backbone: str) -> int:
     """Parameters of a backbone, micro or full; graphs have none."""
-    return count_params(without_weights(backbone, Graph(V)))
+    return _frame(backbone).params
+
+
+class _Frame(NamedTuple):
+    """A backbone around its graphs: parameters, multiply-adds of one image, and the sizes of its attentions."""
+
+    params: int
+    macs: int
+    sizes: tuple[tuple[int, int, int], ...]
 
 
 @lru_cache
-def _frame(backbone: str) -> tuple[int, tuple[tuple[int, int, int], ...]]:
-    """Multiply-adds around the graphs of a backbone, and the sizes of its attentions."""
+def _frame(backbone: str) -> _Frame:
     model = without_weights(backbone, Graph(V))
-    return count_macs(model, image_shape(backbone)), tuple(attentions(model))
+    return _Frame(count_params(model), count_macs(model, image_shape(backbone)), tuple(attentions(model)))
 
 
 def without_weights(backbone: str, graph: Graph) -> nn.Module:
