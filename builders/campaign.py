@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnbench.dataset.files import MANIFEST, read_manifest, read_table
+from attnbench.dataset.files import read_manifest, read_table
 from attnbench.errors import DataError
 from attnbench.space.architecture import read_architecture
-from builders.shards import read_shards
+from builders.shards import stored_rows
 from builders.subnets import from_scratch
 
 if TYPE_CHECKING:
@@ -128,19 +128,9 @@ def stacks(runs: Iterable[TrainingRun], size: int) -> list[tuple[TrainingRun, ..
     return [tuple(group) for group in groups]
 
 
-def stored_runs(data: Path) -> pa.Table:
-    """Every run among the fresh shards and in the release. Raises: DataError."""
-    import pyarrow as pa
-
-    tables = [read_shards(data, "runs")]  # first: a merge writes the release before it removes the shards
-    if (data / MANIFEST).is_file():
-        tables.append(read_table(data, "runs", read_manifest(data)))
-    return pa.concat_tables(tables)
-
-
 def rows_present(data: Path) -> set[Row]:
     """The identity of every run in the release and among the fresh shards."""
-    return set(map(Row._make, zip(*columns(stored_runs(data), *Row._fields), strict=True)))
+    return set(map(Row._make, zip(*columns(stored_rows(data, "runs"), *Row._fields), strict=True)))
 
 
 def columns(table: pa.Table, *names: str) -> list[list[Any]]:
@@ -150,7 +140,7 @@ def columns(table: pa.Table, *names: str) -> list[list[Any]]:
 
 def refuse_other_recipes(data: Path, protocol: str, hashes: Mapping[str, str]) -> None:
     """Raises: DataError where runs of this protocol and a backbone are stored that another recipe measured."""
-    stored = columns(stored_runs(data), "protocol", "backbone", "protocol_hash")
+    stored = columns(stored_rows(data, "runs"), "protocol", "backbone", "protocol_hash")
     for (name, backbone, found), count in Counter(zip(*stored, strict=True)).items():
         if name == protocol and found != hashes.get(backbone, found):
             raise DataError(

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
 from attnbench.errors import AttnBenchError
 from attnbench.space.architecture import read_architecture
-from attnbench.space.graph import Graph
 from attnbench.space.named import named_graphs
 from attnbench.space.subnet import Subnet
 from attnbench.space.subnet_named import PUBLISHED_SUBNETS, SPACES
 from builders.engine import SetupFailed, run_units
-from builders.shards import DATA, only_builder, read_shards, write_shard
+from builders.shards import DATA, only_builder, stored_rows, write_shard
+from builders.texts import belongs, read_texts
 
 # How many models a kill may lose at most: the micro ones take a second or two, those at 224 pixels a minute.
 UNIT_SIZE = 20
@@ -115,11 +115,8 @@ def is_full(backbone: str) -> bool:
 
 def columns_of(data: Path, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Some columns of every row, released or fresh. Raises: DataError."""
-    tables = [read_table(data, table, read_manifest(data))] if (data / MANIFEST).is_file() else []
-    if table != "architectures":  # it has no shards
-        tables.append(read_shards(data, table))
-    for rows in tables:
-        yield from zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+    rows = stored_rows(data, table)
+    return zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
 
 
 def selected(args: argparse.Namespace, backbone: str) -> list[str]:
@@ -135,21 +132,11 @@ def selected(args: argparse.Namespace, backbone: str) -> list[str]:
     if args.all:
         if not (args.data / MANIFEST).is_file():
             raise ValueError(f"{args.data} holds no table of architectures; run `python -m builders check` first.")
-        texts = (text for (text,) in columns_of(args.data, "architectures", ("text",)))
+        texts = read_table(args.data, "architectures", read_manifest(args.data)).column("text").to_pylist()
         return [text for text in texts if belongs(read_architecture(text), backbone)]
     if args.graphs:
-        lines = [line for line in args.graphs.read_text().splitlines() if line.strip()]
-        for line in lines:
-            if not belongs(read_architecture(line), backbone):
-                what = "a formula" if space is None else f"a subnet of {backbone}"
-                raise ValueError(f"{args.graphs}: {line:.80} cannot be scored on {backbone}; expected {what}.")
-        return lines
+        return read_texts(args.graphs, backbone)
     return [text for text, on in columns_of(args.data, "runs", ("text", "backbone")) if on == backbone]
-
-
-def belongs(architecture: Graph | Subnet, backbone: str) -> bool:
-    """Whether it is a graph for a backbone, or a subnet of a space."""
-    return architecture in SPACES[backbone] if backbone in SPACES else isinstance(architecture, Graph)
 
 
 def missing(

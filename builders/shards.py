@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnbench.dataset.files import parse_table, write_table
+from attnbench.dataset.files import MANIFEST, parse_table, read_manifest, read_table, write_table
 from attnbench.dataset.schema import TABLES
 from attnbench.errors import DataError
 from attnbench.space.architecture import read_architecture
@@ -60,6 +60,16 @@ def read_shards(data: Path, table: str) -> pa.Table:
     rows = pa.concat_tables(parts) if parts else schema.shard.empty_table()
     keys = pa.array([read_architecture(text).key for text in rows.column("text").to_pylist()], pa.string())
     return rows.append_column("key", keys).select(schema.column_names).cast(schema.arrow)
+
+
+def stored_rows(data: Path, table: str) -> pa.Table:
+    """Every row of a table, released or fresh. Raises: DataError, InvalidGraph, InvalidSubnet."""
+    import pyarrow as pa
+
+    tables = [read_shards(data, table)]  # first: a merge writes the release before it removes the shards
+    if (data / MANIFEST).is_file():
+        tables.append(read_table(data, table, read_manifest(data)))
+    return pa.concat_tables(reversed(tables))
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from attnbench.dataset.files import read_manifest, read_table
 from attnbench.dataset.schema import STATUSES
 from attnbench.errors import AttnBenchError
 from attnbench.space.architecture import read_architecture
-from builders.campaign import ORDERS, Row, campaign_backbones, candidates, order, stored_runs
-from builders.shards import DATA
+from builders.campaign import ORDERS, Row, campaign_backbones, candidates, order
+from builders.shards import DATA, stored_rows
 
 N_RECENT = 200
 PAUSE_SECONDS = 600  # rows further apart belong to two sittings
@@ -99,7 +99,8 @@ def status(data: Path, protocols: Sequence[str], workers: int) -> dict[str, Any]
     """The report, as what `--json` prints. Raises: DataError (no release, a damaged table or shard)."""
     from attnbench.nn.frozen import FROZEN, run_hash
 
-    stored = stored_runs(data).select([*Row._fields, "protocol", "status", "train_seconds", "finished_at"]).to_pylist()
+    facts = [*Row._fields, "protocol", "status", "train_seconds", "finished_at"]
+    stored = stored_rows(data, "runs").select(facts).to_pylist()
     stored.sort(key=lambda row: row["finished_at"], reverse=True)
     rows = {Row(*(row[name] for name in Row._fields)): row for row in stored}  # of a doubled run the earliest
     keys = keys_of_candidates(data)

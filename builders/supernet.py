@@ -119,6 +119,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dataset", type=Path, help="directory of Fashion-MNIST's four files")
     args = parser.parse_args(argv)
     try:
+        if args.limit is not None and not 0 <= args.limit <= SAMPLES[MICRO]:
+            raise ValueError(f"--limit is 0 to {SAMPLES[MICRO]}, as many as the table lists; it was {args.limit}.")
         # A lock of its own: it writes one new shard, so that training may go on meanwhile.
         with only_builder(args.data, f"supernet-{args.sharing}-{args.seed}"):
             n_rows = build(args)

@@ -28,6 +28,7 @@ from builders.campaign import (
 )
 from builders.engine import ENGINES, Cluster, Done, SetupFailed, run_units
 from builders.shards import DATA, finished_at, only_builder, write_shard
+from builders.texts import read_texts
 
 # What a worker process keeps between its units.
 _worker: dict[str, Any] = {}
@@ -96,11 +97,12 @@ def code_version() -> str:
 
 
 def wanted_runs(args: argparse.Namespace) -> Iterator[TrainingRun]:
+    """The runs that are asked for, measured or not. Raises: DataError; ValueError for what a backbone cannot train."""
     if args.graphs is None:
         return most_wanted(candidates(args.data), args.backbone, args.protocol, args.seeds)
-    texts = [line.strip() for line in args.graphs.read_text().splitlines() if line.strip()]
+    texts = {backbone: read_texts(args.graphs, backbone) for backbone in args.backbone}
     seeds = args.seeds or (0,)
-    return (TrainingRun(text, b, args.protocol, s) for b in args.backbone for s in seeds for text in texts)
+    return (TrainingRun(text, b, args.protocol, s) for b in args.backbone for s in seeds for text in texts[b])
 
 
 def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
@@ -215,10 +217,12 @@ def check_arguments(args: argparse.Namespace) -> None:
 def hashes_of_backbones(args: argparse.Namespace) -> dict[str, str]:
     """The protocol hash of each backbone to train; without a choice, of the campaign's frozen ones, in its order.
 
-    Raises: ValueError (unknown names, nothing frozen), DataError (a backbone whose rows must not join the table).
+    Raises: ValueError (unknown names, nothing frozen, a space of other images), DataError (a backbone whose rows must
+    not join the table).
     """
     from attnbench.nn.frozen import FROZEN, run_hash
     from attnbench.nn.protocol import SupernetProtocol, protocol
+    from attnbench.nn.subnet_train import require_small_images
 
     if isinstance(protocol(args.protocol), SupernetProtocol):
         raise ValueError(f"{args.protocol} trains a supernet: python -m builders supernet.")
@@ -230,6 +234,8 @@ def hashes_of_backbones(args: argparse.Namespace) -> dict[str, str]:
         if left_out:
             print(f"not frozen, left out: {', '.join(left_out)}", file=sys.stderr)
     hashes = {backbone: run_hash(args.protocol, backbone) for backbone in args.backbone}
+    for backbone in hashes:
+        require_small_images(backbone)
     loose = [backbone for backbone in hashes if backbone not in frozen]
     if loose and args.data.resolve() == DATA:
         raise DataError(

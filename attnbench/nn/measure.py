@@ -11,15 +11,14 @@ from pathlib import Path
 import torch
 
 from attnbench.dataset.defaults import default_backbone, default_protocol
-from attnbench.nn.data import N_CLASSES, load_splits
+from attnbench.nn.data import load_splits
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.protocol import protocol as protocol_of
-from attnbench.nn.subnet_train import train_subnet
+from attnbench.nn.subnet_train import require_small_images, train_subnet
 from attnbench.nn.train import RunOutcome, train_run
 from attnbench.space.architecture import read_architecture
 from attnbench.space.graph import Graph
 from attnbench.space.subnet import Subnet
-from attnbench.space.subnet_named import SPACES
 
 
 def measure(
@@ -42,23 +41,13 @@ def measure(
     recipe = protocol_of(default_protocol(read) if protocol is None else protocol)
     backbone = default_backbone(read) if backbone is None else backbone
     if isinstance(read, Subnet):
-        _require_small_images(backbone)
+        require_small_images(backbone)
         train = partial(train_subnet, read)
     else:
         train = partial(train_run, compile_graph(read))
     splits = load_splits(recipe, None if dataset is None else Path(dataset))
     with one_thread():
         return train(backbone, recipe, seed, splits, device=device)
-
-
-def _require_small_images(space: str) -> None:
-    frame = SPACES[space].frame if space in SPACES else None
-    if frame is not None and (frame.image_size, frame.n_channels, frame.n_classes) != (28, 1, N_CLASSES):
-        raise ValueError(
-            f"networks of {space} take images of {frame.image_size} pixels and {frame.n_channels} channels, and the "
-            f"protocols here train on Fashion-MNIST's, 28 pixels and 1 channel: measure a subnet of a space whose name "
-            "ends in -micro."
-        )
 
 
 @contextmanager

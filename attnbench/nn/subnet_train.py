@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnbench.nn.data import Splits
+from attnbench.nn.data import N_CLASSES, Splits
 from attnbench.nn.protocol import Protocol, SupernetProtocol
 from attnbench.nn.subnet import build_subnet
 from attnbench.nn.supernet import Supernet
@@ -28,6 +28,17 @@ def train_subnet(
     space = SPACES[space_name]
     require_in(space, subnet)
     return train_model(build_subnet(subnet, space.frame, seed), recipe, seed, data, device=device)
+
+
+def require_small_images(space_name: str) -> None:
+    """Raises: ValueError where the networks of a space do not take Fashion-MNIST's images."""
+    frame = SPACES[space_name].frame if space_name in SPACES else None
+    if frame is not None and (frame.image_size, frame.n_channels, frame.n_classes) != (28, 1, N_CLASSES):
+        raise ValueError(
+            f"networks of {space_name} take images of {frame.image_size} pixels and {frame.n_channels} channels, and "
+            "the protocols here train on Fashion-MNIST's, 28 pixels and 1 channel: measure a subnet of a space whose "
+            "name ends in -micro."
+        )
 
 
 @dataclass(frozen=True)

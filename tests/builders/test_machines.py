@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from attnbench.dataset.files import read_manifest, read_table
 from attnbench.dataset.verify import verify
-from builders import merge
+from builders import merge, shards
 from builders.campaign import TrainingRun, missing, rows_present
-from builders.shards import incoming, shard_paths, write_shard
+from builders.shards import incoming, shard_paths, stored_rows, write_shard
 from tests.dataset import tiny
 
 
@@ -49,4 +51,20 @@ def test_overlapping_rows_of_two_machines_merge_to_the_earliest_of_each_run(tmp_
     identities = [(row["key"], row["backbone"], row["protocol_hash"], row["seed"]) for row in rows]
     assert len(identities) == len(set(identities))
     assert verify(data).ok
+    assert shard_paths(data, "runs") == []
+
+
+@pytest.mark.parametrize("reader", ["read_shards", "read_table"])
+def test_a_merge_while_rows_are_read_hides_none(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tiny.write(tmp_path / "data")
+    write_shard(data, "runs", [measured(tiny.UNTRAINED, 7, 70.0, "here", 9)])
+    read = getattr(shards, reader)
+
+    def then_merge(*given: Any, **options: Any) -> Any:
+        found = read(*given, **options)
+        assert merge.main(["--data", str(data)]) == 0
+        return found
+
+    monkeypatch.setattr(shards, reader, then_merge)
+    assert 7 in stored_rows(data, "runs").column("seed").to_pylist()
     assert shard_paths(data, "runs") == []

@@ -344,12 +344,12 @@ def test_a_fitted_image_is_repeated_and_interpolated() -> None:
 @pytest.mark.parametrize(
     ("arguments", "on", "message"),
     [
-        (["--graphs", "{line}"], "--space=autoformer-micro", "v cannot be scored on autoformer-micro; expected a subn"),
-        (["--graphs", "{subnet}"], "--backbone=deit", "cannot be scored on deit; expected a formula."),
+        (["--graphs", "{line}"], "--space=autoformer-micro", "v does not belong on autoformer-micro; expected a subn"),
+        (["--graphs", "{subnet}"], "--backbone=deit", "does not belong on deit; expected a formula."),
         (
             ["--graphs", "{subnet}"],
             "--space=pit-micro",
-            "cannot be scored on pit-micro; expected a subnet of pit-micro",
+            "does not belong on pit-micro; expected a subnet of pit-micro",
         ),
         (["--all"], "--backbone=deit", "holds no table of architectures; run `python -m builders check` first."),
         ([], "--space=autoformer", "unknown space 'autoformer'; known: autoformer-tiny, "),

@@ -17,7 +17,7 @@ from attnbench.nn import protocol as protocols
 from attnbench.nn.data import Split, Splits
 from attnbench.nn.frozen import FROZEN
 from builders.shards import read_shards, shard_paths
-from builders.subnets import MICRO, architecture_rows, drawn
+from builders.subnets import MICRO, SAMPLES, architecture_rows, drawn
 from builders.supernet import main
 from builders.train import main as train_main
 
@@ -72,6 +72,14 @@ def test_a_release_of_inherited_rows_keeps_the_rules(tmp_path: Path, short: None
     assert {(row["protocol"], row["seed"]) for row in runs} == {("micro-classical", 3)}
     write_release(tmp_path / "data", {"architectures": architecture_rows(), "runs": runs}, "0.0-test")
     assert verify(tmp_path / "data").ok, verify(tmp_path / "data").problems
+
+
+@pytest.mark.parametrize("limit", [SAMPLES[MICRO] + 1, -1])
+def test_no_subnet_inherits_that_the_table_lacks(limit: int, tmp_path: Path, short: None, capsys) -> None:
+    assert main(arguments(tmp_path, "--limit", str(limit))) == 1
+    told = capsys.readouterr().err
+    assert f"--limit is 0 to {SAMPLES[MICRO]}, as many as the table lists; it was {limit}" in told
+    assert not (tmp_path / "data").exists()
 
 
 def test_damaged_and_foreign_checkpoints_are_named(tmp_path: Path, short: None, monkeypatch, capsys) -> None:

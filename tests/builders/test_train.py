@@ -13,12 +13,15 @@ import builders.train
 from attnbench.nn import frozen, protocol
 from attnbench.nn.data import SHA256
 from attnbench.nn.frozen import run_hash
+from attnbench.space.subnet_named import SPACES
 from builders import train
 from builders.campaign import TrainingRun, campaign_backbones, stacks
 from builders.shards import read_shards, shard_paths, write_shard
 from builders.train import arguments, run_campaign
 from tests.builders.training_process import DEADLY_SEED, runs, small_runs
 from tests.dataset import tiny
+
+MICRO = SPACES["autoformer-micro"]
 
 
 def shard(text: str, seed: int, **changes: Any) -> dict[str, Any]:
@@ -47,6 +50,10 @@ def refusal(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> st
         (["--stack", "0"], "1 or more; it was 0"),
         (["--workers", "-1"], "--workers is a number of processes, or 0 for none beside this one; it was -1"),
         (["--limit", "-1"], "--limit is a number of runs; it was -1"),
+        (
+            ["--protocol", "micro-scratch", "--backbone", "autoformer-tiny"],
+            "networks of autoformer-tiny take images of 224 pixels and 3 channels, and the protocols here train on",
+        ),
         (["--graphs", "/nowhere/graphs.txt"], "No such file or directory: '/nowhere/graphs.txt'"),
     ],
 )
@@ -65,6 +72,25 @@ def test_an_unknown_engine_is_refused_with_the_known_ones(capsys: pytest.Capture
 def test_a_formula_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "graphs.txt").write_text("q @ (k.T @ v)\nq @ w\n")
     assert "error: unknown name 'w'" in refusal(tmp_path, capsys, "--graphs", str(tmp_path / "graphs.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (MICRO.smallest.text, ["--backbone", "deit"], "does not belong on deit; expected a formula"),
+        ("v", ["--protocol", "micro-scratch"], "v does not belong on autoformer-micro; expected a subnet of autoform"),
+        (
+            SPACES["autoformer-tiny"].smallest.text,
+            ["--protocol", "micro-scratch"],
+            "does not belong on autoformer-micro; expected a subnet of autoformer-micro",
+        ),
+    ],
+)
+def test_what_a_backbone_cannot_train_is_refused_before_anything_is_trained(
+    text: str, options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "graphs.txt").write_text(text)
+    assert message in refusal(tmp_path, capsys, "--graphs", str(tmp_path / "graphs.txt"), *options)
 
 
 def test_rows_of_another_recipe_stop_the_builder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,28 @@
+"""Files of architectures, a formula or a subnet a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attnbench.space.architecture import read_architecture
+from attnbench.space.graph import Graph
+from attnbench.space.subnet import Subnet
+from attnbench.space.subnet_named import SPACES
+
+
+def read_texts(path: Path, backbone: str) -> list[str]:
+    """The lines of a file, all of which must belong to a backbone or a space.
+
+    Raises: ValueError for one that does not, InvalidGraph, InvalidSubnet, OSError.
+    """
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    for line in lines:
+        if not belongs(read_architecture(line), backbone):
+            what = f"a subnet of {backbone}" if backbone in SPACES else "a formula"
+            raise ValueError(f"{path}: {line:.80} does not belong on {backbone}; expected {what}.")
+    return lines
+
+
+def belongs(architecture: Graph | Subnet, backbone: str) -> bool:
+    """Whether it is a graph for a backbone, or a subnet of a space."""
+    return architecture in SPACES[backbone] if backbone in SPACES else isinstance(architecture, Graph)
