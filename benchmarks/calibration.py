@@ -144,7 +144,7 @@ def main() -> int:
     torch.set_num_threads(1)
     graphs = {name: GRAPHS[name] for name in (PROBE if args.probe else GRAPHS)}
     wanted = [TrainingRun(text, args.backbone, PROTOCOL, seed) for seed in args.seeds for text in graphs.values()]
-    with only_builder(args.data):
+    with only_builder(args.data, "runs"):
         todo = list(missing(wanted, rows_present(args.data), {args.backbone: run_hash(PROTOCOL, args.backbone)}))
         if run_campaign(todo, arguments(["--workers", str(args.workers), "--data", str(args.data)])):
             sys.exit("some runs failed; see above")
