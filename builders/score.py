@@ -19,6 +19,7 @@ from attnbench.space.named import named_graphs
 from attnbench.space.subnet import Subnet
 from attnbench.space.subnet_named import PUBLISHED_SUBNETS, SPACES
 from builders.engine import SetupFailed, run_units
+from builders.options import in_list, minutes, seeds, whole
 from builders.shards import DATA, only_builder, stored_rows, write_shard
 from builders.texts import belongs, read_texts
 
@@ -228,24 +229,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=whole, help="only the first so many architectures")
     parser.add_argument(
         "--seeds",
-        type=lambda text: [whole(seed) for seed in in_list(text)],
+        type=seeds,
         help="of the weights, with commas; default: 0, and 0,1,2 for what is named and not at 224 pixels",
     )
-    parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes; 0: in this one")
-    parser.add_argument("--minutes", type=float, help="start no unit that would end later than this")
+    parser.add_argument("--workers", type=whole, default=max(1, os.cpu_count() or 1), help="processes; 0: in this one")
+    parser.add_argument("--minutes", type=minutes, help="start no unit that would end later than this")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
     parser.add_argument("--dataset", type=Path, help="directory of Fashion-MNIST's four files")
     return parser.parse_args(argv)
-
-
-def in_list(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
-    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,6 +27,7 @@ from builders.campaign import (
     stacks,
 )
 from builders.engine import ENGINES, Cluster, Done, SetupFailed, run_units
+from builders.options import minutes, seeds
 from builders.shards import DATA, finished_at, only_builder, write_shard
 from builders.texts import read_texts
 
@@ -176,7 +177,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--backbone", action="append", help="repeat for several; default: every frozen one")
     parser.add_argument("--protocol", default="fmnist-micro")
     parser.add_argument("--graphs", type=Path, help="file with a formula a line; default: the campaign's order")
-    parser.add_argument("--seeds", type=lambda s: tuple(map(int, s.split(","))), help="e.g. 0,1,2")
+    parser.add_argument("--seeds", type=seeds, help="e.g. 0,1,2")
     parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes; 0: in this one")
     parser.add_argument("--engine", choices=ENGINES, default="processes", help="where the runs are trained")
     parser.add_argument("--address", help="with --engine ray: a cluster to join; default: one is started here")
@@ -185,7 +186,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--stack", type=int, default=1, help="seeds of one graph in one pass; pays on a GPU only")
     parser.add_argument("--cuda-graphs", action="store_true", help="replay the training step as a CUDA graph")
-    parser.add_argument("--minutes", type=float, help="start no run that would end later than this")
+    parser.add_argument("--minutes", type=minutes, help="start no run that would end later than this")
     parser.add_argument("--limit", type=int, help="at most this many runs")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
     parser.add_argument("--dataset", type=Path, help="directory of the data set; default: Fashion-MNIST where it lies")

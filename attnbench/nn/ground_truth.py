@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zipfile
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -34,6 +35,8 @@ ACCURACIES = MappingProxyType(
         "imagenet_super_acc": "imagenet_inherited_top1_percent",
     }
 )
+# The published files have some 27 kB; torch reads all of a file, unpacked, into memory.
+MAX_BYTES = 2**26
 COLUMNS = ("key", "text", "space", "params", "macs", *ACCURACIES.values())
 
 
@@ -70,6 +73,14 @@ def read_ground_truth(path: str | PathLike[str], *, space: SubnetSpace | None = 
 def _load(path: Path) -> object:
     if not path.is_file():
         raise GroundTruthError(f"{path} is no file; give a gt_*.pth of the Auto-Prox repository's gt_results.")
+    size = path.stat().st_size
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    if size > MAX_BYTES:
+        raise GroundTruthError(
+            f"{path} has {size:,} bytes, unpacked; expected a list of subnets, {MAX_BYTES:,} at most."
+        )
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # bytes that were changed can fail anywhere in torch's reader

@@ -371,4 +371,4 @@ def test_what_cannot_be_scored_is_refused(
 def test_numbers_are_whole(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call(tmp_path, *arguments)
-    assert "expected a whole number, 0 or more, got" in capsys.readouterr().err
+    assert "expected a whole number from 0 to" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from attnbench.errors import GroundTruthError  # noqa: E402
-from attnbench.nn.ground_truth import ACCURACIES, COLUMNS, read_ground_truth  # noqa: E402
+from attnbench.nn.ground_truth import ACCURACIES, COLUMNS, MAX_BYTES, read_ground_truth  # noqa: E402
 from attnbench.space.subnet import AutoFormerSubnet, PiTSubnet  # noqa: E402
 from attnbench.space.subnet_cost import subnet_cost  # noqa: E402
 from attnbench.space.subnet_named import SPACES  # noqa: E402
@@ -220,3 +221,17 @@ def test_the_other_published_files(name: str) -> None:
     assert len(frame) == 100
     assert frame["cifar100_kd_top1_percent"].notna().all()
     assert frame["cifar100_base_top1_percent"].isna().all() == (name == "gt_autoformer_2.pth")
+
+
+def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.pth", tmp_path / "packed.pth"
+    with plain.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(MAX_BYTES + 1))
+    assert packed.stat().st_size < MAX_BYTES / 100
+    for path in (plain, packed):
+        with pytest.raises(
+            GroundTruthError, match="67,108,865 bytes, unpacked; expected a list of sub"
+        ):
+            read_ground_truth(path)

@@ -1,0 +1,54 @@
+"""What the builders' options take, and what they say of anything else."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from builders import score, train
+from builders.options import in_list, minutes, seeds, whole
+
+
+def test_what_is_taken() -> None:
+    assert whole("7") == 7
+    assert seeds("2, 0,2") == (2, 0)
+    assert in_list("dss, snip,,dss") == ["dss", "snip"]
+    assert minutes("0.5") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (whole, "-1", "expected a whole number from 0 to 2147483647, got '-1'"),
+        (whole, "1.5", "got '1.5'"),
+        (seeds, "0,x", "expected a whole number from 0 to 2147483647, got 'x'"),
+        (seeds, "99999999999999999999", "got '99999999999999999999'"),
+        (minutes, "nan", "expected minutes, 0 or more, got 'nan'"),
+        (minutes, "-5", "got '-5'"),
+        (minutes, "inf", "got 'inf'"),
+        (minutes, "soon", "got 'soon'"),
+    ],
+)
+def test_what_is_refused(read: Callable[[str], Any], text: str, message: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=message):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("builder", "options", "message"),
+    [
+        (train, ["--seeds", "x"], "argument --seeds: expected a whole number"),
+        (train, ["--minutes", "nan"], "argument --minutes: expected minutes, 0 or more"),
+        (score, ["--workers", "-1"], "argument --workers: expected a whole number"),
+        (score, ["--minutes", "nan"], "argument --minutes: expected minutes, 0 or more"),
+    ],
+)
+def test_builders_say_which_option_it_was(
+    builder: Any, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        builder.arguments(options)
+    assert message in capsys.readouterr().err
