@@ -231,7 +231,5 @@ def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
         archive.writestr("archive/data.pkl", bytes(MAX_BYTES + 1))
     assert packed.stat().st_size < MAX_BYTES / 100
     for path in (plain, packed):
-        with pytest.raises(
-            GroundTruthError, match="67,108,865 bytes, unpacked; expected a list of sub"
-        ):
+        with pytest.raises(GroundTruthError, match="67,108,865 bytes, unpacked; expected a list of sub"):
             read_ground_truth(path)
