@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
-from attnbench.errors import AttnBenchError
+from attnbench.errors import AttnBenchError, DiskFull
 from attnbench.space.architecture import read_architecture
 from attnbench.space.named import named_graphs
 from attnbench.space.subnet import Subnet
@@ -194,7 +194,10 @@ def needs_images(scorings: Iterable[Scoring]) -> bool:
 
 
 def run(units: Sequence[tuple[Scoring, ...]], args: argparse.Namespace) -> tuple[int, int]:
-    """Scores the units with a progress bar. Returns: rows written by whole units, and units that failed."""
+    """Scores the units with a progress bar. Returns: rows written by whole units, and units that failed.
+
+    Raises: SetupFailed, DiskFull.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -207,6 +210,8 @@ def run(units: Sequence[tuple[Scoring, ...]], args: argparse.Namespace) -> tuple
         for done in run_units(
             units, score_unit, workers=args.workers, setup=setup_worker, setup_args=setup_args, until=until
         ):
+            if isinstance(done.error, DiskFull):
+                raise done.error  # no other unit could be written either
             if done.error is None:
                 n_rows += done.result
             else:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from attnbench.dataset.files import write_release
+from attnbench.errors import DiskFull
 from attnbench.nn import data
 from attnbench.nn.data import Split, Splits
 from attnbench.nn.proxies import score as scores
@@ -372,3 +373,20 @@ def test_numbers_are_whole(arguments: list[str], tmp_path: Path, capsys: pytest.
     with pytest.raises(SystemExit):
         call(tmp_path, *arguments)
     assert "expected a whole number from 0 to" in capsys.readouterr().err
+
+
+def test_a_full_disk_ends_the_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_runs(tmp_path, NAMED, GRID)
+    scored: list[str] = []
+
+    def full(*given: Any) -> None:
+        scored.append(given[1])
+        raise DiskFull("proxies.parquet could not be written: No space left on device.")
+
+    monkeypatch.setattr(score, "UNIT_SIZE", 1)
+    monkeypatch.setattr(score, "write_shard", full)
+    assert call(tmp_path, proxies="params") == 1
+    assert scored == ["proxies"]  # and not once for each unit
+    assert "error: proxies.parquet could not be written: No space left on device." in capsys.readouterr().err
