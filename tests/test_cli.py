@@ -494,7 +494,7 @@ def test_help_loads_no_library(root: Path) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error(release: Path, root: Path) -> None:
-    argv = [sys.executable, "-m", "attnbench.cli", "sql", "--json", "from range(2000000)", "--data", str(release)]
+    argv = [sys.executable, "-m", "attnbench.cli", "sql", "--json", "from range(200000)", "--data", str(release)]
     with subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         assert reader.stderr is not None
