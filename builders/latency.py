@@ -15,7 +15,8 @@ from typing import Any
 from attnbench.dataset.files import read_manifest, read_table
 from attnbench.errors import AttnBenchError
 from attnbench.space.parse import parse
-from builders.shards import DATA, only_builder, read_shards, write_shard
+from builders.options import minutes, sizes, whole
+from builders.shards import DATA, only_builder, stored_rows, write_shard
 
 UNIT_SIZE = 40  # graphs in a shard: what a killed builder loses at most
 
@@ -31,8 +32,8 @@ def wanted(data: Path) -> list[str]:
 
 def missing(texts: Sequence[str], sizes: Sequence[int], data: Path) -> Iterator[tuple[str, list[int]]]:
     """Formulas with the numbers of tokens at which no row, released or fresh, has them."""
-    tables = (read_table(data, "latency", read_manifest(data)), read_shards(data, "latency"))
-    present = {(row["key"], row["n_tokens"]) for rows in tables for row in rows.select(["key", "n_tokens"]).to_pylist()}
+    rows = stored_rows(data, "latency").select(["key", "n_tokens"]).to_pylist()
+    present = {(row["key"], row["n_tokens"]) for row in rows}
     for text in texts:
         key = parse(text).key
         lacking = [n_tokens for n_tokens in sizes if (key, n_tokens) not in present]
@@ -53,12 +54,12 @@ def measure(todo: Sequence[tuple[str, list[int]]], data: Path, minutes: float | 
     rows: list[dict[str, Any]] = []
     machine = this_machine()
     console = Console(stderr=True)
-    for count, (text, sizes) in enumerate(
+    for count, (text, lacking) in enumerate(
         track(todo, "latency", console=console, disable=not console.is_terminal), start=1
     ):
         if until is not None and time.monotonic() > until:
             break
-        rows += [{"text": text, **asdict(latency(parse(text), n)), **machine} for n in sizes]
+        rows += [{"text": text, **asdict(latency(parse(text), n)), **machine} for n in lacking]
         if count % UNIT_SIZE == 0:
             write_shard(data, "latency", rows)
             n_rows, rows = n_rows + len(rows), []
@@ -84,9 +85,9 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m builders latency", description=__doc__)
     parser.add_argument("--graphs", type=Path, help="file with a formula a line; default: all attentions of the table")
-    parser.add_argument("--sizes", type=lambda s: tuple(map(int, s.split(","))), help="default: 64,256,1024,4096")
-    parser.add_argument("--minutes", type=float, help="start no graph later than this")
-    parser.add_argument("--limit", type=int, help="at most this many graphs")
+    parser.add_argument("--sizes", type=sizes, help="tokens; default: 64,256,1024,4096")
+    parser.add_argument("--minutes", type=minutes, help="start no graph later than this")
+    parser.add_argument("--limit", type=whole, help="at most this many graphs")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
     args = parser.parse_args(argv)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler greets every pass

@@ -22,6 +22,13 @@ def seeds(text: str) -> tuple[int, ...]:
     return tuple(whole(seed) for seed in in_list(text))
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    found = seeds(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected numbers of tokens such as 64,256, got {text!r}")
+    return found
+
+
 def minutes(text: str) -> float:
     try:
         found = float(text)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from builders import score, train
-from builders.options import in_list, minutes, seeds, whole
+from builders import latency, score, train
+from builders.options import in_list, minutes, seeds, sizes, whole
 
 
 def test_what_is_taken() -> None:
     assert whole("7") == 7
     assert seeds("2, 0,2") == (2, 0)
+    assert sizes("256,64") == (256, 64)
     assert in_list("dss, snip,,dss") == ["dss", "snip"]
     assert minutes("0.5") == 0.5
 
@@ -26,6 +27,8 @@ def test_what_is_taken() -> None:
         (whole, "1.5", "got '1.5'"),
         (seeds, "0,x", "expected a whole number from 0 to 2147483647, got 'x'"),
         (seeds, "99999999999999999999", "got '99999999999999999999'"),
+        (sizes, ",", "expected numbers of tokens such as 64,256, got ','"),
+        (sizes, "64,many", "got 'many'"),
         (minutes, "nan", "expected minutes, 0 or more, got 'nan'"),
         (minutes, "-5", "got '-5'"),
         (minutes, "inf", "got 'inf'"),
@@ -42,6 +45,8 @@ def test_what_is_refused(read: Callable[[str], Any], text: str, message: str) ->
     [
         (train, ["--seeds", "x"], "argument --seeds: expected a whole number"),
         (train, ["--minutes", "nan"], "argument --minutes: expected minutes, 0 or more"),
+        (latency, ["--limit", "-1"], "argument --limit: expected a whole number"),
+        (latency, ["--sizes", ","], "argument --sizes: expected numbers of tokens"),
         (score, ["--workers", "-1"], "argument --workers: expected a whole number"),
         (score, ["--minutes", "nan"], "argument --minutes: expected minutes, 0 or more"),
     ],
@@ -50,5 +55,5 @@ def test_builders_say_which_option_it_was(
     builder: Any, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        builder.arguments(options)
+        builder.main(options)
     assert message in capsys.readouterr().err
