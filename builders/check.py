@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows += [row for row in listed if row["kind"] != "attention"]
         counts = both_rejections(args.draws)
         write_release(args.data, {"architectures": rows, "rejections": counts}, manifest.data_version)
-    except AttnBenchError as error:
+    except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{len(rows)} architectures, {sum(row['is_sound'] is True for row in rows)} sound")

@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             written = {(row["key"], row["backbone"]) for row in rows}
             rows += [row for row in before if (row["key"], row["backbone"]) not in written]
             write_release(args.data, {"costs": rows}, manifest.data_version)
-    except (AttnBenchError, ValueError) as error:
+    except (AttnBenchError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"costs: {len(rows)} rows, {sum(row['step_ms'] is not None for row in rows)} with a step time")

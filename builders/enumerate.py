@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.data.mkdir(parents=True, exist_ok=True)
         listed = [*rows, *listed_subnets(args.data)]
         write_release(args.data, {"architectures": listed, "cells": cell_rows()}, args.version or version)
-    except AttnBenchError as error:
+    except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     counts = {kind: sum(row[kind] for row in rows) for kind in ("in_grid", "is_named", "is_wild")}

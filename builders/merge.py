@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise DataError(f"{args.data} has no {MANIFEST}: run `python -m builders enumerate` first")
             version = args.version or next_version(read_manifest(args.data).data_version)
             counts = release(args.data, version)
-    except AttnBenchError as error:
+    except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for name, (before, after) in counts.items():

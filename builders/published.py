@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with only_builder(args.data, "published"):
             rows = figures()
             write_release(args.data, {"published": rows}, read_manifest(args.data).data_version)
-    except AttnBenchError as error:
+    except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"published: {len(rows)} figures of {len({row['source'] for row in rows})} sources")

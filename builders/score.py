@@ -262,6 +262,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise ValueError(f"unknown space {name!r}; known: {', '.join(SPACES)}.")
         frozen = [name for name in FROZEN.get(args.protocol, {}) if name in BACKBONES]
         backbones = list(dict.fromkeys([*args.backbone, *args.space] or frozen))
+        if args.graphs is None and not args.data.is_dir():
+            raise DataError(f"{args.data} is no directory of tables: give --data one that holds runs or a release.")
         with only_builder(args.data, "proxies"):
             present = set(columns_of(args.data, "proxies", ("key", "backbone", "proxy", "weight_seed")))
             todo: list[Scoring] = []

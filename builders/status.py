@@ -219,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--workers must be 1 or more to finish anything; it was {args.workers}")
     try:
         report = status(args.data, args.protocol or list(ORDERS), args.workers)
-    except AttnBenchError as error:
+    except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if args.json:
