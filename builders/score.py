@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnbench.dataset.files import MANIFEST, read_manifest, read_table
-from attnbench.errors import AttnBenchError, DiskFull
+from attnbench.errors import AttnBenchError, DataError, DiskFull
 from attnbench.space.architecture import read_architecture
 from attnbench.space.named import named_graphs
 from attnbench.space.subnet import Subnet
