@@ -12,6 +12,8 @@ from attnbench.errors import AttnBenchError
 from builders.shards import DATA
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from attnbench.analysis.inheritance import SharingGap
 
 NAMES = {
@@ -45,7 +47,7 @@ def table(data: Path) -> str:
         mean = f"{row['mean']:.1f} ± {row['sd']:.1f} ({row['n_inherited']:,.0f})" if pd.notna(row["mean"]) else ""
         taus = [_interval(row, name) for name in ("tau", "partial_tau")]
         lines.append(f"| {NAMES[row['score']]}{seed} | {mean} | {row['n']:.0f} | {' | '.join(taus)} |")
-    return "\n".join([*lines, "", verdict(sharing_gap(runs))])
+    return "\n".join([*lines, "", f"{verdict(sharing_gap(runs))} {beside_params(ranks)}".rstrip()])
 
 
 def verdict(gap: SharingGap) -> str:
@@ -70,6 +72,19 @@ def verdict(gap: SharingGap) -> str:
             f"({gap.low:+.2f} to {gap.high:+.2f}): {ranking}."
         )
     return " ".join(sentences)
+
+
+def beside_params(ranks: pd.DataFrame) -> str:
+    """Whether a supernet's weights rank subnets better than their number of parameters, which costs nothing."""
+    tau = ranks.dropna(subset=["tau"]).groupby("score")["tau"].max()
+    supernets = tau.drop(["params", "one seed"], errors="ignore")
+    if "params" not in tau or supernets.empty:
+        return ""
+    above = supernets[supernets > tau["params"]].index
+    return (
+        f"The number of parameters alone has a τ of {tau['params']:.2f}; "
+        f"{' and '.join(NAMES[name] for name in above) or 'no supernet'} ranks higher."
+    )
 
 
 def _interval(row: dict[str, float], name: str) -> str:

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from attnbench.analysis.inheritance import SharingGap
-from builders.inheritance import main, verdict
+from builders.inheritance import beside_params, main, verdict
 from tests.builders.inherited_tables import release
 from tests.dataset import tiny
 
@@ -47,3 +48,24 @@ def test_without_a_tau_the_verdict_is_of_accuracies_alone() -> None:
 def test_missing_rows_are_named(tmp_path: Path, capsys) -> None:
     assert main(["--data", str(tiny.write(tmp_path / "data"))]) == 1
     assert "no run of micro-scratch on autoformer-micro is in the table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("taus", "said"),
+    [
+        (
+            {"params": 0.5, "micro-entangled": 0.3, "micro-classical": 0.4},
+            "τ of 0.50; no supernet ranks higher.",
+        ),
+        (
+            {"params": 0.5, "micro-entangled": 0.6, "micro-classical": 0.4},
+            "τ of 0.50; entangled ranks higher.",
+        ),
+        ({"micro-entangled": 0.3}, ""),
+        ({"params": 0.5, "one seed": 0.6}, ""),
+    ],
+)
+def test_supernets_are_held_against_the_parameters(taus: dict[str, float], said: str) -> None:
+    found = beside_params(pd.DataFrame({"score": list(taus), "tau": list(taus.values())}))
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
