@@ -52,7 +52,7 @@ def groundtruth(args: argparse.Namespace) -> int:
     accuracies = [name for name in frame.columns if name.endswith("_top1_percent")]
     ranks = rank_columns(frame, scores, [*accuracies, args.given], covariate=args.given, n_resamples=args.resamples)
     if args.json:
-        return show_json([_finite(row) for row in ranks.to_dict("records")])
+        return show_json(ranks.to_dict("records"))
     _show_ranks(ranks, frame, scorer.scoring, args)
     return 0
 
@@ -231,7 +231,3 @@ def _show_search(
 def _row(candidate: ScoredSubnet) -> dict[str, Any]:
     subnet = candidate.subnet
     return {"key": subnet.key, "text": subnet.text, "score": candidate.score, "params": candidate.params}
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
