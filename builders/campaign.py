@@ -7,16 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from attnbench.dataset.files import read_manifest, read_table
 from attnbench.errors import DataError
 from attnbench.space.architecture import read_architecture
-from builders.shards import stored_rows
+from builders.shards import stored_columns
 from builders.subnets import from_scratch
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Row(NamedTuple):
@@ -130,18 +127,13 @@ def stacks(runs: Iterable[TrainingRun], size: int) -> list[tuple[TrainingRun, ..
 
 def rows_present(data: Path) -> set[Row]:
     """The identity of every run in the release and among the fresh shards."""
-    return set(map(Row._make, zip(*columns(stored_rows(data, "runs"), *Row._fields), strict=True)))
-
-
-def columns(table: pa.Table, *names: str) -> list[list[Any]]:
-    """Some columns as lists."""
-    return [table.column(name).to_pylist() for name in names]
+    return set(map(Row._make, stored_columns(data, "runs", *Row._fields)))
 
 
 def refuse_other_recipes(data: Path, protocol: str, hashes: Mapping[str, str]) -> None:
     """Raises: DataError where runs of this protocol and a backbone are stored that another recipe measured."""
-    stored = columns(stored_rows(data, "runs"), "protocol", "backbone", "protocol_hash")
-    for (name, backbone, found), count in Counter(zip(*stored, strict=True)).items():
+    stored = stored_columns(data, "runs", "protocol", "backbone", "protocol_hash")
+    for (name, backbone, found), count in Counter(stored).items():
         if name == protocol and found != hashes.get(backbone, found):
             raise DataError(
                 f"{data} holds {count} runs of {protocol} on {backbone} with the recipe {found}; this code's is "

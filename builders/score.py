@@ -20,7 +20,7 @@ from attnbench.space.subnet import Subnet
 from attnbench.space.subnet_named import PUBLISHED_SUBNETS, SPACES
 from builders.engine import SetupFailed, run_units
 from builders.options import in_list, minutes, seeds, whole
-from builders.shards import DATA, only_builder, stored_rows, write_shard
+from builders.shards import DATA, only_builder, stored_columns, write_shard
 from builders.texts import belongs, read_texts
 
 # How many models a kill may lose at most: the micro ones take a second or two, those at 224 pixels a minute.
@@ -114,12 +114,6 @@ def is_full(backbone: str) -> bool:
     return shape_of(backbone)[1] >= FULL_SIDE
 
 
-def columns_of(data: Path, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Some columns of every row, released or fresh. Raises: DataError."""
-    rows = stored_rows(data, table)
-    return zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
-
-
 def selected(args: argparse.Namespace, backbone: str) -> list[str]:
     """A spelling of every architecture that is asked for on a backbone or in a space.
 
@@ -137,7 +131,7 @@ def selected(args: argparse.Namespace, backbone: str) -> list[str]:
         return [text for text in texts if belongs(read_architecture(text), backbone)]
     if args.graphs:
         return read_texts(args.graphs, backbone)
-    return [text for text, on in columns_of(args.data, "runs", ("text", "backbone")) if on == backbone]
+    return [text for text, on in stored_columns(args.data, "runs", "text", "backbone") if on == backbone]
 
 
 def missing(
@@ -265,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.graphs is None and not args.data.is_dir():
             raise DataError(f"{args.data} is no directory of tables: give --data one that holds runs or a release.")
         with only_builder(args.data, "proxies"):
-            present = set(columns_of(args.data, "proxies", ("key", "backbone", "proxy", "weight_seed")))
+            present = set(stored_columns(args.data, "proxies", "key", "backbone", "proxy", "weight_seed"))
             todo: list[Scoring] = []
             for backbone in backbones:
                 texts = selected(args, backbone)

@@ -72,6 +72,12 @@ def stored_rows(data: Path, table: str) -> pa.Table:
     return pa.concat_tables(reversed(tables))
 
 
+def stored_columns(data: Path, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Some columns of every row of a table, a tuple per row. Raises: as `stored_rows`."""
+    rows = stored_rows(data, table)
+    return zip(*(rows.column(name).to_pylist() for name in names), strict=True)
+
+
 @contextmanager
 def only_builder(data: Path, *tables: str) -> Iterator[None]:
     """Holds the fresh rows of some tables for one builder at a time, and clears what a killed one left half written.
