@@ -43,8 +43,13 @@ def score(
 
     names: of the registry, or proxies of the caller's own. image_shape: channels, rows, cols. batch: what the proxies
     that need data look at; the others never do. dtype: what they compute in.
-    Raises: ValueError (an unknown proxy; no batch for a proxy that needs one; see `layers_by_role`).
+    Raises: ValueError (an unknown proxy; no batch for a proxy that needs one, or one that is not of such images; a
+    model without parameters; see `layers_by_role`).
     """
+    if next(model.parameters(), None) is None:
+        raise ValueError(f"{type(model).__name__} has no parameters; proxies score the weights of a network.")
+    if batch is not None:
+        require_images(batch, image_shape)
     scores = []
     for name in names:
         entry = name if isinstance(name, Proxy) else proxy(name)
@@ -62,12 +67,24 @@ def score(
     return scores
 
 
+def require_images(batch: Split, image_shape: tuple[int, int, int]) -> None:
+    """Raises: ValueError where a batch is empty, has a label too many or too few, or images of another shape."""
+    shape = tuple(batch.images.shape)
+    if not len(batch) or shape != (len(batch), *image_shape):
+        raise ValueError(
+            f"the batch has images {shape} and {len(batch)} labels; expected one or more images of {image_shape} "
+            "(channels, rows, cols), and a label for each."
+        )
+
+
 def balanced_batch(split: Split, n: int = BATCH_SIZE, seed: int = BATCH_SEED) -> Split:
     """`n` images drawn by a seed, every class as often as any other, and the first n mod classes once more.
 
     In order of drawing: one of each class, then one of each again. Not flipped or otherwise augmented.
-    Raises: ValueError where a class has too few images.
+    Raises: ValueError where a class has too few images, or n is not positive.
     """
+    if n < 1 or not len(split):
+        raise ValueError(f"cannot draw {n} of {len(split)} images; expected a number from 1 to as many as there are.")
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(split), generator=generator)
     classes = split.labels.unique().tolist()
