@@ -264,7 +264,9 @@ def test_equal_functions_score_alike(one: str, two: str) -> None:
     ],
 )
 def test_a_batch_that_is_none_of_such_images_is_refused(wrong: Split) -> None:
-    with pytest.raises(ValueError, match=r"the batch has images \([\d, ]+\) and \d labels; expected one or more images of"):
+    with pytest.raises(
+        ValueError, match=r"the batch has images \([\d, ]+\) and \d labels; expected one or more images of"
+    ):
         score(small_model("v"), SHAPE, batch=wrong, names=["naswot"])
 
 
