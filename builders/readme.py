@@ -149,7 +149,7 @@ def tau(
     things: str = "graphs",
 ) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text
+    from attnbench.cli.studies import ceiling_text, interval_text, title_of
 
     ranks = _ranks(data, backbone, protocol, given)
     lines = [
@@ -168,8 +168,7 @@ def tau(
                 f"| {population} | {row['proxy']} | {row['n']:,} | {interval_text(row, 'tau')} "
                 f"| {interval_text(row, 'partial_tau')} | {interval_text(row, 'top_overlap')} |"
             )
-        meaning = POPULATIONS[str(population)].replace("graphs", things)
-        ceilings.append(f"- ceiling, {meaning}: {ceiling_text(records[0])}")
+        ceilings.append(f"- ceiling, {title_of(str(population), backbone)}: {ceiling_text(records[0])}")
     return "\n".join([*lines, "", *ceilings])
 
 

@@ -270,6 +270,29 @@ def test_a_batch_that_is_none_of_such_images_is_refused(wrong: Split) -> None:
         score(small_model("v"), SHAPE, batch=wrong, names=["naswot"])
 
 
+@pytest.mark.parametrize("label", [-1, 10])
+def test_a_label_that_is_no_class_is_refused(label: int) -> None:
+    wrong = Split(torch.zeros(2, *SHAPE), torch.tensor([0, label]))
+    with pytest.raises(ValueError, match=r"the batch has labels from -?\d to \d+; this model has the classes 0 to 9"):
+        score(small_model("v"), SHAPE, batch=wrong, names=["snip"])
+
+
+@pytest.mark.parametrize("name", ["jacob_cov", "te_nas"])
+def test_one_image_has_none_to_be_compared_with(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} compares images: expected two or more, got 1"):
+        score(small_model("v"), SHAPE, batch=batch(1), names=[name])
+
+
+def test_one_name_may_be_given_by_itself() -> None:
+    assert [found.proxy for found in score(small_model("v"), SHAPE, names="synflow")] == ["synflow"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", torch.float16])
+def test_another_precision_is_refused(dtype: object) -> None:
+    with pytest.raises(ValueError, match=r"dtype is .*float.*; proxies compute in torch.float64 or torch.float32"):
+        score(small_model("v"), SHAPE, names=["params"], dtype=dtype)
+
+
 def test_a_model_without_parameters_is_refused() -> None:
     with pytest.raises(ValueError, match="Flatten has no parameters; proxies score the weights of a network"):
         score(nn.Flatten(), SHAPE, names=["synflow"])
