@@ -261,7 +261,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "size": sections.size,
     "subnet": sections.where_measured("autoformer-micro", "micro-scratch")(command(f'query "{SUBNET}"')),
     "search-subnets": sections.where_measured("autoformer-micro", "micro-scratch", "micro-entangled")(
-        command("search --space autoformer-micro --judged --searcher random autoformer --budget 40 --seeds 50")
+        command("search --space autoformer-micro --judged --searcher random autoformer --budget 100 --seeds 50")
     ),
     "inheritance": sections.inheritance,
     "spaces": sections.spaces,
