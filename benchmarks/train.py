@@ -104,7 +104,8 @@ def plain_model(backbone: str, graph: Graph) -> nn.Module:
         )
     frames = [(name, module) for name, module in ours.named_modules() if isinstance(module, FrameAttention)]
     for name, frame in frames:
-        plain = PlainCross(frame, graph) if isinstance(frame, CrossFrame) else PlainAttention(frame, graph)
+        in_stripes = isinstance(frame, CrossFrame) and len(frame.windows) > 1
+        plain = PlainCross(frame, graph) if in_stripes else PlainAttention(frame, graph)
         model.set_submodule(name, plain)
     return model
 

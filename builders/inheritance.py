@@ -47,7 +47,8 @@ def table(data: Path) -> str:
         mean = f"{row['mean']:.1f} ± {row['sd']:.1f} ({row['n_inherited']:,.0f})" if pd.notna(row["mean"]) else ""
         taus = [_interval(row, name) for name in ("tau", "partial_tau")]
         lines.append(f"| {NAMES[row['score']]}{seed} | {mean} | {row['n']:.0f} | {' | '.join(taus)} |")
-    return "\n".join([*lines, "", f"{verdict(sharing_gap(runs))} {beside_params(ranks)}".rstrip()])
+    said = [verdict(sharing_gap(runs)), beside_params(ranks), trainings(ranks)]
+    return "\n".join([*lines, "", " ".join(filter(None, said))])
 
 
 def verdict(gap: SharingGap) -> str:
@@ -85,6 +86,15 @@ def beside_params(ranks: pd.DataFrame) -> str:
         f"The number of parameters alone has a τ of {tau['params']:.2f}; "
         f"{' and '.join(NAMES[name] for name in above) or 'no supernet'} ranks higher."
     )
+
+
+def trainings(ranks: pd.DataFrame) -> str:
+    """What the intervals leave out where a sharing has one training."""
+    n = ranks.dropna(subset=["seed"]).groupby("score")["seed"].nunique()
+    if n.min() > 1:
+        return ""
+    names = " and ".join(NAMES[name] for name in n.index[n == 1])
+    return f"One supernet stands for {names}: the intervals are over subnets, and hold nothing of its luck."
 
 
 def _interval(row: dict[str, float], name: str) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 
-MAX_WHOLE = 2**31 - 1  # what a column of seeds holds
-
-
-def whole(text: str) -> int:
-    if not text.isdecimal() or int(text) > MAX_WHOLE:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {MAX_WHOLE}, got {text!r}")
-    return int(text)
+from attnbench.cli.options import device as device
+from attnbench.cli.options import whole as whole
 
 
 def in_list(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def names(text: str) -> list[str]:
+    found = in_list(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
+    return found
 
 
 def seeds(text: str) -> tuple[int, ...]:

@@ -134,19 +134,26 @@ def noise(data: Path) -> str:
 
 
 @cache
-def _ranks(data: Path) -> Any:
+def _ranks(data: Path, backbone: str, protocol: str, given: str) -> Any:
     from attnbench.cli.studies import proxy_ranks_of
 
-    return proxy_ranks_of(_load(data), backbone=BACKBONE)
+    return proxy_ranks_of(_load(data), backbone=backbone, protocol=protocol, covariate=given)
 
 
-def tau(data: Path, only: str | None = None) -> str:
+def tau(
+    data: Path,
+    only: str | None = None,
+    backbone: str = BACKBONE,
+    protocol: str = "fmnist-micro",
+    given: str = "macs",
+    things: str = "graphs",
+) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import POPULATIONS, ceiling_text, interval_text
+    from attnbench.cli.studies import ceiling_text, interval_text, title_of
 
-    ranks = _ranks(data)
+    ranks = _ranks(data, backbone, protocol, given)
     lines = [
-        "| graphs | proxy | n | τ | τ given MACs | top tenth |",
+        f"| {things} | proxy | n | τ | τ given {given} | top tenth |",
         "|---|---|---:|---:|---:|---:|",
     ]
     ceilings = []
@@ -161,7 +168,7 @@ def tau(data: Path, only: str | None = None) -> str:
                 f"| {population} | {row['proxy']} | {row['n']:,} | {interval_text(row, 'tau')} "
                 f"| {interval_text(row, 'partial_tau')} | {interval_text(row, 'top_overlap')} |"
             )
-        ceilings.append(f"- ceiling, {POPULATIONS[str(population)]}: {ceiling_text(records[0])}")
+        ceilings.append(f"- ceiling, {title_of(str(population), backbone)}: {ceiling_text(records[0])}")
     return "\n".join([*lines, "", *ceilings])
 
 
@@ -193,7 +200,9 @@ def calibration(data: Path) -> str:
     parts = []
     for page in pages:
         name = page.stem.removeprefix("calibration-")
-        verdict = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+        _, *lines = page.read_text(encoding="utf-8").splitlines()
+        # A page without a verdict says in its first lines why.
+        verdict = [line for line in lines if line.startswith("- ")] or lines[1 : lines.index("", 1)]
         # The page that shows this lies in docs/.
         parts.append(
             "\n".join([f"`{name}`, every graph's row in [data/{page.name}](../data/{page.name}):", "", *verdict])
@@ -244,9 +253,15 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "noise": noise,
     "tau": partial(tau, only="sound"),
     "tau-all": tau,
+    "tau-subnets": sections.where_measured("autoformer-micro", "micro-scratch")(
+        partial(
+            tau, only="all", backbone="autoformer-micro", protocol="micro-scratch", given="params", things="subnets"
+        )
+    ),
+    "size": sections.size,
     "subnet": sections.where_measured("autoformer-micro", "micro-scratch")(command(f'query "{SUBNET}"')),
     "search-subnets": sections.where_measured("autoformer-micro", "micro-scratch", "micro-entangled")(
-        command("search --space autoformer-micro --judged --searcher random autoformer --budget 100 --seeds 10")
+        command("search --space autoformer-micro --judged --searcher random autoformer --budget 100 --seeds 50")
     ),
     "inheritance": sections.inheritance,
     "spaces": sections.spaces,

@@ -19,7 +19,7 @@ from attnbench.space.named import named_graphs
 from attnbench.space.subnet import Subnet
 from attnbench.space.subnet_named import PUBLISHED_SUBNETS, SPACES
 from builders.engine import SetupFailed, run_units
-from builders.options import in_list, minutes, seeds, whole
+from builders.options import minutes, names, seeds, whole
 from builders.shards import DATA, only_builder, stored_columns, write_shard
 from builders.texts import belongs, read_texts
 
@@ -224,7 +224,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--all", action="store_true", help="every architecture; default: those with a run")
     what.add_argument("--named", action="store_true", help="named graphs, published subnets")
     what.add_argument("--graphs", type=Path, help="file with a formula or a subnet a line")
-    parser.add_argument("--proxies", type=in_list, help="names, with commas between them; default: all")
+    parser.add_argument("--proxies", type=names, help="names, with commas between them; default: all")
     parser.add_argument("--limit", type=whole, help="only the first so many architectures")
     parser.add_argument(
         "--seeds",

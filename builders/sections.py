@@ -39,6 +39,32 @@ def inheritance(data: Path) -> str:
         return f"To be filled in once runs of all three protocols are released ({str(error).rstrip('.')})."
 
 
+def size(data: Path) -> str:
+    """How far each score of stored subnets is a count of their parameters or multiply-adds."""
+    from attnbench.analysis.rank import kendall_tau
+
+    frame = attnbench.load(data).sql(
+        """
+        select p.backbone, p.proxy, p.value, c.params, c.macs
+        from proxies p join costs c using (key, backbone)
+        where p.key like 'sn1-%' and p.weight_seed = 0 and p.value is not null
+        """
+    )
+    spaces = sorted(set(frame["backbone"]))
+    lines = [
+        "| proxy |" + "".join(f" `{name}`: n | τ with parameters | τ with multiply-adds |" for name in spaces),
+        "|---|" + "---:|" * 3 * len(spaces),
+    ]
+    for proxy, of_proxy in frame.groupby("proxy"):
+        cells = []
+        for name in spaces:
+            rows = of_proxy[of_proxy["backbone"] == name]
+            found = [kendall_tau(rows["value"], rows[cost], n_resamples=0).value for cost in ("params", "macs")]
+            cells += [f"{len(rows):,}", *("-" if value is None else f"{value:.2f}" for value in found)]
+        lines.append(f"| {proxy} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def spaces(data: Path) -> str:
     """The spaces of subnets: what is chosen, how many there are, where they were searched, which are published."""
     lines = [

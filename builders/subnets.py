@@ -27,8 +27,9 @@ Rows = list[dict[str, Any]]
 def drawn(space_name: str, n: int) -> list[Subnet]:
     """The first `n` distinct subnets of a space's sample, which depends on its name only.
 
-    Width, depth, and every layer's heads and ratio are drawn uniformly and independently: shallow and narrow subnets,
-    few in the space, are as frequent as deep and wide ones, and any beginning of the list is such a sample too.
+    Width, depth, and every layer's heads and ratio are drawn uniformly and independently, and what was drawn before is
+    drawn anew. The beginning of a list therefore holds shallow subnets as often as deep ones, until a small space runs
+    out of them: of depths 2, 3 and 4 the first 200 of autoformer-micro have a third each, its 1,000 have 198, 391, 411.
     """
     rng = random.Random(f"subnets of {space_name}")
     found: dict[Subnet, None] = {}

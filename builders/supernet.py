@@ -14,6 +14,7 @@ from attnbench.space.subnet import AutoFormerSubnet
 from attnbench.space.subnet_named import SPACES
 from attnbench.space.subnet_spaces import AutoFormerSpace
 from builders.campaign import TrainingRun, missing, rows_present
+from builders.options import device, whole
 from builders.shards import DATA, finished_at, only_builder, write_shard
 from builders.subnets import MICRO, SAMPLES, drawn
 from builders.train import code_version
@@ -79,8 +80,9 @@ def build(args: argparse.Namespace) -> int:
     from attnbench.nn.frozen import run_hash
     from attnbench.nn.protocol import SupernetProtocol, protocol
     from attnbench.nn.supernet_train import train_supernet
-    from attnbench.nn.train import to_device
+    from attnbench.nn.train import require_device, to_device
 
+    require_device(args.device)
     torch.set_num_threads(1)
     name = f"micro-{args.sharing}"
     recipe, space = cast(SupernetProtocol, protocol(name)), cast(AutoFormerSpace, SPACES[MICRO])
@@ -111,8 +113,8 @@ def build(args: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m builders supernet", description=__doc__)
     parser.add_argument("--sharing", choices=SHARINGS, default="entangled", help="how subnets share weights")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights, the order and the sampled subnets")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
+    parser.add_argument("--seed", type=whole, default=0, help="of the weights, the order and the sampled subnets")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--limit", type=int, help="only so many subnets of the sample")
     parser.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, help="directory of the supernets")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")

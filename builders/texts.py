@@ -15,7 +15,11 @@ def read_texts(path: Path, backbone: str) -> list[str]:
 
     Raises: ValueError for one that does not, InvalidGraph, InvalidSubnet, OSError.
     """
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}).") from None
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if not belongs(read_architecture(line), backbone):
             what = f"a subnet of {backbone}" if backbone in SPACES else "a formula"

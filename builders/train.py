@@ -27,7 +27,7 @@ from builders.campaign import (
     stacks,
 )
 from builders.engine import ENGINES, Cluster, Done, SetupFailed, run_units
-from builders.options import minutes, seeds
+from builders.options import device, minutes, seeds
 from builders.shards import DATA, finished_at, only_builder, write_shard
 from builders.texts import read_texts
 
@@ -183,7 +183,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--address", help="with --engine ray: a cluster to join; default: one is started here")
     parser.add_argument("--cpus-per-unit", type=float, default=1.0, help="with --engine ray")
     parser.add_argument("--gpus-per-unit", type=float, default=0.0, help="with --engine ray; 0.1: ten runs on a GPU")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--stack", type=int, default=1, help="seeds of one graph in one pass; pays on a GPU only")
     parser.add_argument("--cuda-graphs", action="store_true", help="replay the training step as a CUDA graph")
     parser.add_argument("--minutes", type=minutes, help="start no run that would end later than this")
@@ -203,9 +203,13 @@ def check_numbers(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Raises: ValueError for arguments that do not go together."""
+    """Raises: ValueError for arguments that do not go together, or with this machine."""
+    from attnbench.nn.train import require_device
+
     if args.engine != "ray" and (args.address or args.gpus_per_unit):
         raise ValueError("--address and --gpus-per-unit are for Ray; pass --engine ray with them.")
+    if args.engine != "ray":  # whose workers may have GPUs that this machine lacks
+        require_device(args.device)
     on_gpu = args.device.startswith("cuda")
     if args.engine == "ray" and on_gpu and not args.gpus_per_unit:
         raise ValueError("Ray hides the GPUs from a unit that asks for none; pass --gpus-per-unit, such as 0.1.")

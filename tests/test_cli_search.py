@@ -74,8 +74,14 @@ REFUSED = {
     "no runs": (["--inherited", "micro-classical"], "no runs of 'micro-classical' on 'autoformer-micro'; stored: "),
     "no window": (["--window", "small-"], "'small-' is no window of parameters; write MIN-MAX such as"),
     "an empty window": (["--window", "1-2"], "none of the 2 subnets given is one of autoformer-micro with 1 to 2"),
-    "a window of the grid": (["--space", "grid", "--window", "1-2"], "a space of subnets is what --window and --judge"),
-    "the judged of the grid": (["--space", "grid", "--judged"], "a space of subnets is what --window and --judged"),
+    "a window of the grid": (["--space", "grid", "--window", "1-2"], "a space of subnets is what --window, --judged "),
+    "a supernet of the grid": (["--space", "grid", "--inherited", "micro-classical"], "a space of subnets is what "),
+    "a backbone of subnets": (
+        ["--backbone", "pvt"],
+        "the grid is what --backbone and --protocol are for; the runs of ",
+    ),
+    "a protocol of subnets": (["--protocol", "micro-scratch"], "the grid is what --backbone and --protocol are for; "),
+    "the judged of the grid": (["--space", "grid", "--judged"], "a space of subnets is what --window, --judged "),
 }
 
 

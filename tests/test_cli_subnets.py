@@ -125,6 +125,19 @@ def test_a_rerun_computes_nothing_and_says_the_same(published: Path, scores: lis
 
 
 @pytest.mark.usefixtures("micro_head_dim")
+def test_one_subnet_has_no_rank_and_the_reason_is_said(published: Path, scores: list[int], capsys) -> None:
+    assert main(["groundtruth", str(published), "--proxy", "stub", "--limit", "1"]) == 0
+    assert "stub, params, macs: n = 1; a ranking needs at least 2 usable rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", ["-1", "2147483648", "99999999999999999999999"])
+def test_seeds_are_those_that_a_table_holds(seed: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["tftas", "pit-micro", "--weight-seed", seed])
+    assert f"expected a whole number from 0 to 2147483647, got '{seed}'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("micro_head_dim")
 def test_the_folder_may_be_a_setting(published: Path, scores, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["groundtruth", "--proxy", "stub"]) == 1
     assert "no file was given: pass the path of a gt_*.pth" in capsys.readouterr().err
@@ -180,6 +193,8 @@ REFUSED = {
     "no space": (["tftas", "tiny"], "there is no space 'tiny'; choose one of autoformer-tiny, "),
     "no window": (["tftas", "pit-micro", "--window", "9-1"], "'9-1' is no window of parameters; write MIN-MAX such as"),
     "an empty window": (["tftas", "pit-micro", "--window", "1-2"], "no subnet of pit-micro has 1 to 2 parameters; the"),
+    "a narrow window": (["tftas", "autoformer-micro", "--window", "10091-10092"], "no subnet of autoformer-micro "),
+    "no supernet": (["tftas", "pit-micro", "--weights", "shared"], "--weights shared needs a supernet, which pit"),
     "several scores": (["tftas", "pit-micro", "--proxy", "two"], "two is several scores; a search follows one of"),
     "no proxy": (["tftas", "pit-micro", "--proxy", "zen"], "unknown proxy 'zen'; known: dss, "),
     "no such file": (["groundtruth", "nowhere.pth"], "nowhere.pth is no file; give a gt_*.pth"),

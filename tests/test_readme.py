@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import attnbench
+from attnbench.dataset.files import write_release
 from builders import __main__ as builders
 from builders import readme, sections
-from tests.dataset import tiny
+from tests.dataset import tiny, tiny_subnets
 
 PAGES = {str(path.relative_to(readme.ROOT)): path.read_text(encoding="utf-8") for path in readme.pages()}
 # With the comments that explain them cut off, and lines that go on joined.
@@ -137,6 +138,25 @@ def test_tau_of_one_population(tmp_path: Path) -> None:
     assert text.count("- ceiling") == 1
 
 
+def test_subnets_have_a_tau_given_parameters(tmp_path: Path) -> None:
+    lines = readme.SECTIONS["tau-subnets"](tiny_subnets.write(tmp_path / "release")).splitlines()
+    assert lines[0] == "| subnets | proxy | n | τ | τ given params | top tenth |"
+    assert any(line.startswith("| all | params | 2 |") for line in lines)
+    assert lines[-1].startswith("- ceiling, all measured subnets: ")
+
+
+def test_size_is_the_tau_of_scores_and_costs(tmp_path: Path) -> None:
+    tables = tiny_subnets.tables()
+    subnets = (tiny_subnets.BEST, tiny_subnets.SMALL, tiny_subnets.SCORED)
+    tables["proxies"] = [tiny_subnets.score(one, tiny_subnets.SPACE, "zico", -one.depth) for one in subnets]
+    tables["proxies"] += [tiny_subnets.score(tiny_subnets.AUTOFORMER_T, "autoformer-tiny", "dss", 1.0)]
+    write_release(tmp_path / "release", tables, "0.0.1")
+    assert sections.size(tmp_path / "release").splitlines()[2:] == [
+        "| dss | 0 | - | - | 1 | - | - |",
+        "| zico | 3 | -1.00 | - | 0 | - | - |",
+    ]
+
+
 def test_calibration_quotes_every_page(tmp_path: Path) -> None:
     assert readme.calibration(tmp_path).startswith("No page is written yet")
     for backbone, snr in (("pvt", 2), ("deit", 3)):
@@ -150,6 +170,8 @@ def test_calibration_quotes_every_page(tmp_path: Path) -> None:
         "",
         "- SNR 2",
     ]
+    (tmp_path / "calibration-swin.md").write_text("# Calibration\n\nA probe\nsays no.\n\n| graph |\n")
+    assert readme.calibration(tmp_path).splitlines()[-2:] == ["A probe", "says no."]
 
 
 def test_speed_is_the_first_measured_table_or_says_how_to_measure(

@@ -28,17 +28,15 @@ def populations(matrix: pd.DataFrame, architectures: pd.DataFrame) -> dict[str, 
     """Keys of a `seed_matrix` by population: "all", "sound" (passes every check), "top quarter" (by mean accuracy).
 
     A control that ranks failures low looks good on all rows; the other two ask whether it can tell good from better.
+    Subnets are not checked, and so have no "sound".
     """
     import pandas as pd
 
     mean = mean_accuracy(matrix)["mean"].dropna()
-    sound = set(architectures.loc[architectures["is_sound"].eq(True).fillna(False), "key"])
+    checked = architectures.set_index("key")["is_sound"].reindex(mean.index).dropna()
     top = mean[mean >= mean.quantile(0.75)] if len(mean) else pd.Series(dtype=float)
-    return {
-        "all": list(mean.index),
-        "sound": [key for key in mean.index if key in sound],
-        "top quarter": list(top.index),
-    }
+    sound = {"sound": list(checked.index[checked.astype(bool)])} if len(checked) else {}
+    return {"all": list(mean.index), **sound, "top quarter": list(top.index)}
 
 
 def proxy_ranks(

@@ -12,6 +12,7 @@ from typing import Any
 
 from attnbench.cli.live import measure
 from attnbench.cli.lookup import query, sql, top
+from attnbench.cli.options import device, positive, whole
 from attnbench.cli.release import download, verify
 from attnbench.cli.searches import GRID, search
 from attnbench.cli.studies import plot, tau
@@ -59,38 +60,32 @@ def _parser() -> argparse.ArgumentParser:
         if data:
             command.add_argument("--data", metavar="PATH|URL", help="another data release than the package's own")
         if backbone:
-            of_subnets = "; a subnet's is {}" if run in (query, top, measure) else ""
+            of_subnets = "; a subnet's is {}" if run is not search else ""
             command.add_argument(
-                "--backbone",
-                default="deit",
-                help="default: deit" + of_subnets.format("its space, e.g. autoformer-micro"),
+                "--backbone", help="default: deit" + of_subnets.format("its space, e.g. autoformer-micro")
             )
-            command.add_argument(
-                "--protocol", default="fmnist-micro", help="default: fmnist-micro" + of_subnets.format("micro-scratch")
-            )
+            command.add_argument("--protocol", help="default: fmnist-micro" + of_subnets.format("micro-scratch"))
         return command
 
     command = add(query, backbone=True)
-    command.set_defaults(backbone=None, protocol=None)
     command.add_argument("arch", help="a formula, a subnet such as autoformer(…), a name, or a key")
-    command.add_argument("--seed", type=int, help="one seed's run; default: the mean over all")
+    command.add_argument("--seed", type=whole, help="one seed's run; default: the mean over all")
 
     command = add(top, backbone=True)
-    command.set_defaults(protocol=None)
-    command.add_argument("-n", type=_positive, default=10, help="how many; default: 10")
+    command.set_defaults(backbone="deit")
+    command.add_argument("-n", type=positive, default=10, help="how many; default: 10")
     command.add_argument("--sound", action="store_true", help="only graphs that pass every check (linear, …)")
     command.add_argument("--named", action="store_true", help="only published formulas and controls")
-    command.add_argument("--min-seeds", type=int, default=1, help="only with at least so many runs; default: 1")
+    command.add_argument("--min-seeds", type=whole, default=1, help="only with at least so many runs; default: 1")
 
     command = add(sql)
     command.add_argument("statement", help="a SELECT; the tables are listed by `attnbench sql 'show tables'`")
-    command.add_argument("--limit", type=_positive, default=50, help="rows shown; default: 50")
+    command.add_argument("--limit", type=positive, default=50, help="rows shown; default: 50")
 
     command = add(measure, data=False, backbone=True)
-    command.set_defaults(backbone=None, protocol=None)
     command.add_argument("formula", help="over q, k and v, or a subnet such as autoformer(…)")
-    command.add_argument("--seed", type=int, default=0, help="initial weights and order of the data; default: 0")
-    command.add_argument("--device", default="cpu", help="default: cpu, as the published rows")
+    command.add_argument("--seed", type=whole, default=0, help="initial weights and order of the data; default: 0")
+    command.add_argument("--device", type=device, default="cpu", help="default: cpu, as the published rows")
     command.add_argument("--dataset", type=Path, metavar="DIR", help="folder of Fashion-MNIST's four .gz files")
 
     command = add(tau, backbone=True)
@@ -113,17 +108,19 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--proxy", action="append", help="repeat for several, or all; default: dss and synflow, beside params and macs"
     )
-    command.add_argument("--limit", type=_positive, metavar="N", help="the first N subnets only")
+    command.add_argument("--limit", type=positive, metavar="N", help="the first N subnets only")
     command.add_argument("--given", choices=("params", "macs"), default="params", help="held fixed; default: params")
-    command.add_argument("--resamples", type=int, default=1000, help="of the bootstrap; 0: no interval; default: 1000")
+    command.add_argument(
+        "--resamples", type=whole, default=1000, help="of the bootstrap; 0: no interval; default: 1000"
+    )
     scoring_options(command)
 
     command = add(tftas, data=False)
     command.add_argument("space", help="such as autoformer-tiny or pit-xs")
     command.add_argument("--proxy", default="dss", help="default: dss")
-    command.add_argument("-n", type=_positive, default=8000, help="random subnets to score; default: 8000")
+    command.add_argument("-n", type=positive, default=8000, help="random subnets to score; default: 8000")
     command.add_argument("--window", metavar="MIN-MAX", help=f"{WINDOW_HELP}; default: TF-TAS's for the space")
-    command.add_argument("--seed", type=int, default=0, help="of the draws; default: 0")
+    command.add_argument("--seed", type=whole, default=0, help="of the draws; default: 0")
     scoring_options(command)
 
     add(verify)
@@ -135,17 +132,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(given: str) -> int:
-    if not given.isdigit() or not int(given):
-        raise argparse.ArgumentTypeError(f"{given!r} is not a whole number from 1")
-    return int(given)
-
-
 def _ranking_options(command: Any) -> None:
     command.add_argument("--proxy", action="append", help="only this one; repeat for several; default: all but parts")
-    command.add_argument("--given", default="macs", help="cost that the partial tau holds fixed; default: macs")
-    command.add_argument("--weight-seed", type=int, default=0, help="initial weights that were scored; default: 0")
-    command.add_argument("--resamples", type=int, default=1000, help="of the bootstrap; 0: no interval; default: 1000")
+    command.add_argument("--given", help="cost that the partial tau holds fixed; default: macs, of subnets params")
+    command.add_argument("--weight-seed", type=whole, default=0, help="initial weights that were scored; default: 0")
+    command.add_argument(
+        "--resamples", type=whole, default=1000, help="of the bootstrap; 0: no interval; default: 1000"
+    )
 
 
 def _search_options(command: Any) -> None:
@@ -155,14 +148,13 @@ def _search_options(command: Any) -> None:
     command.add_argument(
         "--inherited",
         choices=INHERITED_PROTOCOLS,
-        default=INHERITED_PROTOCOLS[0],
         help=f"for subnets, whose accuracies searchers see; default: {INHERITED_PROTOCOLS[0]}",
     )
     command.add_argument("--searcher", nargs="+", default=["random", "evolution"], help="default: random evolution")
     command.add_argument("--budget", type=float, default=200, help="of one search; default: 200")
     command.add_argument("--unit", choices=("evaluations", "seconds"), default="evaluations", help="of the budget")
-    command.add_argument("--seeds", type=_positive, default=20, help="how many searches each; default: 20")
-    command.add_argument("--shown-seed", type=int, default=0, help="training seed that searchers see; default: 0")
+    command.add_argument("--seeds", type=positive, default=20, help="how many searches each; default: 20")
+    command.add_argument("--shown-seed", type=whole, default=0, help="training seed that searchers see; default: 0")
     command.add_argument(
         "--repeat-price", type=float, default=0.0, help="share of the price of asking again; default: 0"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.show import load_bench, number, percent, plural, show, show_json, show_table
 from attnbench.cli.windows import window_of
-from attnbench.dataset.schema import DEFAULT_PROTOCOL
+from attnbench.dataset.schema import DEFAULT_BACKBONE, DEFAULT_PROTOCOL, INHERITED_PROTOCOLS
 from attnbench.space.subnet import PREFIX
 
 if TYPE_CHECKING:
@@ -80,8 +80,12 @@ def _grid(bench: Benchmark, args: argparse.Namespace) -> tuple[Space[Any], Measu
     from attnbench.search.measurements import Measurements
     from attnbench.search.replay import grid_space
 
-    if args.window is not None or args.judged:
-        raise ValueError("a space of subnets is what --window and --judged are for; on the grid leave them out.")
+    if args.window is not None or args.judged or args.inherited is not None:
+        raise ValueError(
+            "a space of subnets is what --window, --judged and --inherited are for; on the grid leave them out."
+        )
+    args.backbone = args.backbone or DEFAULT_BACKBONE
+    args.protocol = args.protocol or DEFAULT_PROTOCOL["attention"]
     measured = Measurements.from_benchmark(
         bench, backbone=args.backbone, protocol=args.protocol, shown_seed=args.shown_seed
     )
@@ -96,10 +100,15 @@ def _subnets(bench: Benchmark, args: argparse.Namespace) -> tuple[Space[Any], Me
 
     if args.space not in SPACES:
         raise ValueError(f"there is no space {args.space!r}; choose {GRID} or one of {', '.join(SPACES)}.")
+    if args.backbone not in (None, args.space) or args.protocol is not None:
+        raise ValueError(
+            f"the grid is what --backbone and --protocol are for; the runs of {args.space} are its own, and "
+            "--inherited says which of them searchers see."
+        )
     measured = Measurements.from_benchmark(
         bench,
         backbone=args.space,
-        protocol=args.inherited,
+        protocol=args.inherited or INHERITED_PROTOCOLS[0],
         shown_seed=args.shown_seed,
         truth_protocol=DEFAULT_PROTOCOL["subnet"],
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnbench.cli.searches import save, search_figure, traces_of
 from attnbench.cli.show import count, load_bench, number, show, show_json, show_table
 from attnbench.dataset.directions import proxy_direction
+from attnbench.dataset.schema import DEFAULT_BACKBONE, DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from attnbench.dataset.benchmark import Benchmark
 
+
+# Attention has as many parameters whatever the graph.
+DEFAULT_GIVEN = {"attention": "macs", "subnet": "params"}
 
 POPULATIONS = {
     "all": "all measured graphs",
@@ -45,7 +49,7 @@ def tau(args: argparse.Namespace) -> int:
             )
             for row in records
         ]
-        show_table(POPULATIONS[str(population)], columns, cells)
+        show_table(title_of(str(population), args.backbone), columns, cells)
         show(*(f"{names}: {remark}" for remark, names in _remarks(records, args.given).items()))
         show(f"ceiling: {ceiling_text(records[0])}", "")
     show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")
@@ -62,6 +66,7 @@ def plot(args: argparse.Namespace) -> int:
     elif args.what == "search":
         axes = search_figure(traces_of(bench, args), args)
     else:
+        _ranking(args)
         axes = _score_figure(bench, args)
     save(axes, args.file)
     if args.json:
@@ -109,6 +114,13 @@ def proxy_ranks_of(
 
 
 def _ranking(args: argparse.Namespace) -> dict[str, Any]:
+    """Options of `proxy_ranks_of`; a space in the place of a backbone has defaults of its own."""
+    from attnbench.space.subnet_named import SPACES
+
+    args.backbone = args.backbone or DEFAULT_BACKBONE
+    kind = "subnet" if args.backbone in SPACES else "attention"
+    args.protocol = args.protocol or DEFAULT_PROTOCOL[kind]
+    args.given = args.given or DEFAULT_GIVEN[kind]
     return {
         "backbone": args.backbone,
         "protocol": args.protocol,
@@ -117,6 +129,13 @@ def _ranking(args: argparse.Namespace) -> dict[str, Any]:
         "weight_seed": args.weight_seed,
         "n_resamples": args.resamples,
     }
+
+
+def title_of(population: str, backbone: str) -> str:
+    """What a population of graphs, or of the subnets of a space, is."""
+    from attnbench.space.subnet_named import SPACES
+
+    return POPULATIONS[population].replace("graphs", "subnets" if backbone in SPACES else "graphs")
 
 
 def _score_figure(bench: Benchmark, args: argparse.Namespace) -> Axes:
@@ -163,14 +182,22 @@ def _remarks(rows: list[dict[str, Any]], given: str) -> dict[str, str]:
     for row in rows:
         remarks = ["lower is better"] if row["direction"] == "lower" else []
         remarks += [f"left out: {row['dropped']}"] if row["dropped"] else []
-        parts = re.split(r"(?:^|; )(\w+): ", row["note"])[1:]
-        for statistic, reason in zip(parts[::2], parts[1::2], strict=True):
-            # That a cost says nothing beyond itself needs no words.
-            if row["proxy"] != given or not statistic.startswith("partial_"):
-                remarks.append(reason)
-        for remark in remarks:
+        for remark in [*remarks, *reasons(row["note"], is_given=row["proxy"] == given)]:
             named.setdefault(remark, []).append(row["proxy"])
     return {remark: ", ".join(dict.fromkeys(names)) for remark, names in named.items()}
+
+
+def reasons(note: str, *, is_given: bool) -> list[str]:
+    """Why statistics of a row of `rank_row` are undefined, without their names.
+
+    is_given: that a cost says nothing beyond itself needs no words.
+    """
+    parts = re.split(r"(?:^|; )(\w+): ", note)[1:]
+    return [
+        reason
+        for statistic, reason in zip(parts[::2], parts[1::2], strict=True)
+        if not (is_given and statistic.startswith(("partial_", "banded_")))
+    ]
 
 
 def _two(value: Any) -> str:

@@ -12,8 +12,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.extras import needs_torch
+from attnbench.cli.options import whole
 from attnbench.cli.show import count, number, plural, show, show_json, show_table, text
-from attnbench.cli.studies import interval_text
+from attnbench.cli.studies import interval_text, reasons
 from attnbench.cli.windows import window_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def scoring_options(command: Any) -> None:
         help="initial weights: each subnet's own, or, as in TF-TAS's code, slices of one supernet's, so that no score "
         "owes anything to a luckier draw; default: shared, for PiT own",
     )
-    command.add_argument("--weight-seed", type=int, default=0, help="of the initial weights; default: 0")
+    command.add_argument("--weight-seed", type=whole, default=0, help="of the initial weights; default: 0")
     command.add_argument(
         "--images",
         choices=("noise", "fashion-mnist"),
@@ -135,7 +136,10 @@ def _scorer(space: SubnetSpace, args: argparse.Namespace) -> SubnetScorer:
     from attnbench.nn.subnet_scores import Scoring, SubnetScorer
     from attnbench.space.subnet_spaces import AutoFormerSpace
 
-    weights: Weights = args.weights or ("shared" if isinstance(space, AutoFormerSpace) else "own")
+    has_supernet = isinstance(space, AutoFormerSpace)
+    if args.weights == "shared" and not has_supernet:
+        raise ValueError(f"--weights shared needs a supernet, which {space.name} has none of; pass --weights own.")
+    weights: Weights = args.weights or ("shared" if has_supernet else "own")
     scoring = Scoring(
         space, weights=weights, weight_seed=args.weight_seed, images=args.images, precision=args.precision
     )
@@ -178,8 +182,13 @@ def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, scoring: Scoring, args
             if row["score"] != name
         ]
         show_table(title, columns, cells)
-        left_out = {row["dropped"]: row["score"] for row in rows.to_dict("records") if row["dropped"]}
-        show(*(f"{score}: left out: {dropped}" for dropped, score in left_out.items()), "")
+        remarks: dict[str, list[str]] = {}
+        for row in rows.to_dict("records"):
+            if row["score"] != name:
+                left_out = [f"left out: {row['dropped']}"] if row["dropped"] else []
+                for remark in [*left_out, *reasons(row["note"], is_given=row["score"] == args.given)]:
+                    remarks.setdefault(remark, []).append(row["score"])
+        show(*(f"{', '.join(dict.fromkeys(names))}: {remark}" for remark, names in remarks.items()), "")
     lower = sorted(set(ranks.loc[ranks["direction"] == "lower", "score"]))
     show(*([f"lower is better: {', '.join(lower)}"] if lower else []))
     show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")

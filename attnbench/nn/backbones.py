@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from attnbench.nn.attention import GraphFunction
-from attnbench.nn.cswin import CSwinConfig
+from attnbench.nn.cswin import CSwinWithClassToken
 from attnbench.nn.full import FULL
 from attnbench.nn.pvt import PVTConfig
-from attnbench.nn.swin import SwinConfig
+from attnbench.nn.swin import SwinWithClassToken
 from attnbench.nn.vit import ViTConfig as ViTConfig
 
 
@@ -29,7 +29,8 @@ class BackboneConfig(Protocol):
     def build(self, graph: GraphFunction) -> nn.Module: ...
 
 
-# The micro sizes. Padding to 32 pixels gives the pyramids 8 x 8 patches, then 4 x 4.
+# The micro sizes. Padding to 32 pixels gives the pyramids 8 x 8 patches, then 4 x 4, where all have a class token: a
+# mean of tokens hides from the classifier whether attention mixed them.
 BACKBONES: dict[str, BackboneConfig] = {
     "deit": ViTConfig(image_size=(28, 28), patch_size=(7, 7), width=32, n_heads=4, depth=3, mlp_ratio=2.0),
     "pvt": PVTConfig(
@@ -43,30 +44,29 @@ BACKBONES: dict[str, BackboneConfig] = {
         searched="AA",
         reductions=(2, 1),
     ),
-    "swin": SwinConfig(
+    "swin": SwinWithClassToken(
         image_size=(28, 28),
         padded_size=(32, 32),
         patch_size=(4, 4),
-        width=24,
-        n_heads=(3, 6),
-        depths=(1, 1),
+        width=16,
+        n_heads=(2, 4),
+        depths=(1, 2),
         mlp_ratio=2.0,
         searched="AA",
         searched_window=(4, 4),
         window=(4, 4),
-        local=False,
     ),
-    "cswin": CSwinConfig(
+    "cswin": CSwinWithClassToken(
         image_size=(28, 28),
         padded_size=(32, 32),
         patch_size=4,
-        widths=(24, 48),
+        widths=(16, 32),
         n_heads=(2, 4),
-        depths=(1, 1),
+        depths=(1, 2),
         mlp_ratio=2.0,
         searched="AA",
-        searched_splits=(2, 2),
-        splits=(2, 2),
+        searched_splits=(2, 4),
+        splits=(2, 4),
     ),
 }
 

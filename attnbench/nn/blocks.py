@@ -1,7 +1,8 @@
-"""The transformer block of the pyramids that timm does not have."""
+"""The transformer block of the pyramids that timm does not have, and a last stage that ends in a class token."""
 
 from __future__ import annotations
 
+import torch
 from timm.layers import DropPath, Mlp, trunc_normal_
 from torch import Tensor, nn
 
@@ -21,6 +22,18 @@ class Block(nn.Module):
         """Tokens (B, N, C) to tokens (B, N, C)."""
         x = x + self.drop_path(self.attn(self.norm1(x)))
         return x + self.drop_path(self.mlp(self.norm2(x)))
+
+
+class ClassTokenBlocks(nn.Sequential):
+    """Blocks over a class token in front of the patches, of which the class token alone comes back."""
+
+    def __init__(self, width: int, blocks: list[Block]):
+        super().__init__(*blocks)
+        self.cls_token = nn.Parameter(trunc_normal_(torch.empty(1, 1, width), std=0.02))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Patches (B, N, C) to the class token (B, 1, C)."""
+        return super().forward(torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1))[:, :1]
 
 
 def init_linears(model: nn.Module) -> None:

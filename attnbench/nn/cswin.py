@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from timm.layers import calculate_drop_path_rates
@@ -15,7 +16,7 @@ from timm.models.swin_transformer import window_partition, window_reverse
 from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid, attend
-from attnbench.nn.blocks import Block, init_linears
+from attnbench.nn.blocks import Block, ClassTokenBlocks, init_linears
 from attnbench.nn.padding import Size, padded, patch_grid
 from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
 
@@ -44,6 +45,7 @@ class CSwinConfig:
     drop_path: float = 0.0
     n_channels: int = 1
     n_classes: int = 10
+    class_token: ClassVar[bool] = False
 
     @property
     def grids(self) -> tuple[Grid, ...]:
@@ -51,7 +53,7 @@ class CSwinConfig:
         grids = [Grid(*patch_grid(self.padded_size, (self.patch_size, self.patch_size)))]
         for _ in self.depths[1:]:
             grids.append(Grid(*patch_grid((grids[-1].rows, grids[-1].cols), (2, 2))))
-        return tuple(grids)
+        return (*grids[:-1], Grid(grids[-1].rows, grids[-1].cols, prefix=int(self.class_token)))
 
     def build(self, graph: GraphFunction) -> nn.Module:
         need_one_each(
@@ -88,8 +90,18 @@ class CSwinConfig:
         return padded(model, self.image_size, self.padded_size)
 
 
+@dataclass(frozen=True)
+class CSwinWithClassToken(CSwinConfig):
+    """CSwin with a class token in its last stage, which must be one window.
+
+    The class token is classified in place of the mean of the tokens.
+    """
+
+    class_token: ClassVar[bool] = True
+
+
 class CSwin(nn.Module):
-    """Stages, then the mean of the tokens to the classifier."""
+    """Stages, then the mean of the tokens, or the class token, to the classifier."""
 
     def __init__(self, stages: list[Stage], width: int, n_classes: int):
         super().__init__()
@@ -106,16 +118,19 @@ class CSwin(nn.Module):
 
 
 class Stage(nn.Module):
-    """Overlapping patches of an image, blocks, and back to an image (B, C, grid rows, grid cols)."""
+    """Overlapping patches of an image, blocks, and back to an image (B, C, grid rows, grid cols), or to (B, C, 1, 1)
+    with a class token.
+    """
 
     def __init__(self, patch_embed: ConvEmbed, grid: Grid, blocks: list[Block]):
         super().__init__()
         self.patch_embed = patch_embed
-        self.grid = grid
-        self.blocks = nn.Sequential(*blocks)
+        self.size = (1, 1) if grid.prefix else (grid.rows, grid.cols)
+        width = patch_embed.proj.out_channels
+        self.blocks = ClassTokenBlocks(width, blocks) if grid.prefix else nn.Sequential(*blocks)
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.blocks(self.patch_embed(image)).mT.unflatten(2, (self.grid.rows, self.grid.cols))
+        return self.blocks(self.patch_embed(image)).mT.unflatten(2, self.size)
 
 
 class ConvEmbed(nn.Module):
@@ -148,6 +163,8 @@ class CrossFrame(FrameAttention):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens (B, N, C) to tokens (B, N, C). Raises: ValueError if N or the graph's result does not fit."""
+        if len(self.windows) == 1:
+            return super().forward(x)
         if x.shape[1] != self.grid.n_tokens:
             raise ValueError(
                 f"the attention got {x.shape[1]} tokens but was built for {self.grid.n_tokens} ({self.grid}); "
@@ -171,6 +188,8 @@ class CrossFrame(FrameAttention):
 
     def graph_sizes(self) -> list[tuple[int, int, int]]:
         [(heads, tokens, width)] = super().graph_sizes()
+        if len(self.windows) == 1:
+            return [(heads, tokens, width)]
         # heads / branches in each of tokens / area windows
         return [
             (heads // len(self.windows) * tokens // math.prod(size), math.prod(size), width) for size in self.windows
@@ -194,6 +213,8 @@ def windows(grid: Grid, split: int) -> tuple[Size, ...]:
     """
     if split >= max(grid.rows, grid.cols):
         return ((grid.rows, grid.cols),)
+    if grid.prefix:
+        raise ValueError(f"the class token of {grid} lies in no stripe; use a split that covers rows and columns.")
     if grid.rows % split or grid.cols % split:
         raise ValueError(
             f"{grid} does not split into stripes {split} wide; use a split that divides rows and columns, or one of "

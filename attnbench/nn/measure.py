@@ -15,7 +15,7 @@ from attnbench.nn.data import load_splits
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.protocol import protocol as protocol_of
 from attnbench.nn.subnet_train import require_small_images, train_subnet
-from attnbench.nn.train import RunOutcome, train_run
+from attnbench.nn.train import RunOutcome, require_device, train_run
 from attnbench.space.architecture import read_architecture
 from attnbench.space.graph import Graph
 from attnbench.space.subnet import Subnet
@@ -35,7 +35,7 @@ def measure(
     backbone and protocol: by default those of a query. dataset: directory of Fashion-MNIST's files; by default the
     system's, else they are downloaded once.
     Raises: InvalidGraph, InvalidSubnet, DataError, ValueError (unknown protocol or backbone; a space whose networks
-    take other images).
+    take other images; a device that is not here).
     """
     read = read_architecture(arch) if isinstance(arch, str) else arch
     recipe = protocol_of(default_protocol(read) if protocol is None else protocol)
@@ -45,6 +45,7 @@ def measure(
         train = partial(train_subnet, read)
     else:
         train = partial(train_run, compile_graph(read))
+    require_device(device)
     splits = load_splits(recipe, None if dataset is None else Path(dataset))
     with one_thread():
         return train(backbone, recipe, seed, splits, device=device)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from timm.models.swin_transformer import SwinTransformer, SwinTransformerBlock
+from timm.layers import DropPath
+from timm.models.swin_transformer import SwinTransformer, SwinTransformerBlock, SwinTransformerStage
 from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
+from attnbench.nn.blocks import Block, ClassTokenBlocks
 from attnbench.nn.padding import Size, padded, patch_grid
 from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
+
+EPS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class SwinConfig:
     drop_path: float = 0.0
     n_channels: int = 1
     n_classes: int = 10
+    class_token: ClassVar[bool] = False
 
     def build(self, graph: GraphFunction) -> nn.Module:
         need_one_each(len(self.depths), n_heads=self.n_heads)
@@ -57,8 +63,55 @@ class SwinConfig:
             for block, is_searched in zip(stage.blocks, flags, strict=True):
                 if is_searched:
                     search_in(block, for_one_attention(graph), self.searched_window, local=self.local)
+        if self.class_token:
+            model.layers[-1] = self.class_stage(model.layers[-1], graph, all(searched[-1]))
         model.init_weights(needs_reset=False)
         return padded(model, self.image_size, self.padded_size)
+
+    def class_stage(self, stage: SwinTransformerStage, graph: GraphFunction, all_searched: bool) -> ClassStage:
+        """timm's last stage with a class token. Raises: ValueError where its blocks have no place for one."""
+        rows, cols = stage.blocks[0].input_resolution
+        if not all_searched or self.searched_window[0] < rows or self.searched_window[1] < cols:
+            raise ValueError(
+                f"searched = {self.searched!r} with searched_window = {self.searched_window} leaves the class token of "
+                f"the last stage's {rows} x {cols} tokens without a place: search the whole stage (A), with a window "
+                "that covers it."
+            )
+        width, n_heads, grid = stage.blocks[0].dim, self.n_heads[-1], Grid(rows, cols, prefix=1)
+        blocks = [
+            Block(
+                width,
+                FrameAttention(width, n_heads, for_one_attention(graph), grid, local=self.local),
+                self.mlp_ratio,
+                block.drop_path1.drop_prob if isinstance(block.drop_path1, DropPath) else 0.0,
+                EPS,
+            )
+            for block in stage.blocks
+        ]
+        return ClassStage(stage.downsample, ClassTokenBlocks(width, blocks))
+
+
+@dataclass(frozen=True)
+class SwinWithClassToken(SwinConfig):
+    """Swin with a class token in its last stage, which must be searched as a whole and be one window.
+
+    The class token is classified in place of the mean of the tokens.
+    """
+
+    class_token: ClassVar[bool] = True
+
+
+class ClassStage(nn.Module):
+    """A last stage in the place of timm's, from a map of patches to a map of the class token alone."""
+
+    def __init__(self, downsample: nn.Module, blocks: ClassTokenBlocks):
+        super().__init__()
+        self.downsample = downsample
+        self.blocks = blocks
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, rows, cols, C) to (B, 1, 1, C'), where C' is what the downsampling makes of C."""
+        return self.blocks(self.downsample(x).flatten(1, 2)).unsqueeze(1)
 
 
 def search_in(block: SwinTransformerBlock, graph: GraphFunction, window: Size, *, local: bool) -> None:

@@ -212,6 +212,19 @@ def to_device(split: Split, device: str) -> Split:
     return Split(split.images.to(device), split.labels.to(device))
 
 
+def require_device(device: str) -> None:
+    """Raises: ValueError for a name that is none of torch's, or a GPU that it does not see."""
+    try:
+        torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"there is no device {device!r}; expected cpu, cuda or cuda:1.") from None
+    if device.startswith("cuda") and (torch.device(device).index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"{device} is not here: torch {torch.__version__} sees {torch.cuda.device_count()} GPUs. Use cpu, or "
+            "install a driver and a torch that fit the GPU."
+        )
+
+
 def device_name(device: str) -> str:
     """What stands in the column `device`: "cpu", or the accelerator's name."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device

@@ -60,6 +60,11 @@ class SubnetCandidates:
             )
         self.window_binds = self.window is not None and not (least in self.window and most in self.window)
 
+    def empty(self) -> str:
+        """Why nothing is left to choose from."""
+        bounds = "these" if self.window is None else _bounds(self.window)
+        return f"no subnet of {self.space.name} has {bounds}; widen the window"
+
     def params(self, subnet: Subnet) -> int:
         """Parameters in the space's frame."""
         return subnet_cost(subnet, self.space.frame).params

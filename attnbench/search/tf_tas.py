@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple
 
+from attnbench.errors import InvalidSubnet
 from attnbench.search.searchers import RandomSearch
 from attnbench.search.subnets import SubnetCandidates
 from attnbench.space.subnet import Subnet
@@ -51,7 +52,7 @@ def search_by_proxy(
 
     score: called once a subnet; one that remembers its answers makes the search resumable, as the same seed draws the
     same subnets. progress: called after each.
-    Raises: ValueError (n, direction); InvalidSubnet where no draw meets the window.
+    Raises: ValueError (n, direction); InvalidSubnet where no subnet meets the window.
     Source: Zhou et al. 2022, "Training-free transformer architecture search", section 4, and its released code, which
     tells neither duplicates apart nor keeps what it scored.
     """
@@ -65,6 +66,8 @@ def search_by_proxy(
         value = score(subnet)
         scored.append(ScoredSubnet(subnet, _finite(value), candidates.params(subnet)))
         progress()
+    if not scored:
+        raise InvalidSubnet(candidates.empty())
     sign = 1 if direction == "higher" else -1
     known = [candidate for candidate in scored if candidate.score is not None]
     return ProxySearch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from attnbench.errors import InvalidSubnet
 PREFIX = "sn1-"
 HEAD_DIM = 64  # AutoFormer ties the width of q, k and v to 64 times the heads, so that the scale stays 1/8
 N_STAGES = 3
+MAX_WHOLE = 2**31 - 1  # far beyond any network, and what the tables' columns hold
 
 
 class Subnet(ABC):
@@ -58,8 +59,8 @@ class AutoFormerSubnet(Subnet):
     head_dim: int = HEAD_DIM
 
     def __post_init__(self) -> None:
-        width = _whole(self.embed_dim, "embed_dim")
-        heads = tuple(_whole(h, f"heads of layer {i}") for i, h in enumerate(_sequence(self.heads, "heads")))
+        width = whole(self.embed_dim, "embed_dim")
+        heads = tuple(whole(h, f"heads of layer {i}") for i, h in enumerate(_sequence(self.heads, "heads")))
         ratios = tuple(
             _ratio(r, width, f"mlp ratio of layer {i}") for i, r in enumerate(_sequence(self.mlp_ratios, "mlp_ratios"))
         )
@@ -67,7 +68,7 @@ class AutoFormerSubnet(Subnet):
             raise InvalidSubnet(
                 f"heads are given for {len(heads)} layers and mlp_ratios for {len(ratios)}; each needs one per layer"
             )
-        _freeze(self, embed_dim=width, heads=heads, mlp_ratios=ratios, head_dim=_whole(self.head_dim, "head_dim"))
+        _freeze(self, embed_dim=width, heads=heads, mlp_ratios=ratios, head_dim=whole(self.head_dim, "head_dim"))
 
     @property
     def depth(self) -> int:
@@ -101,13 +102,13 @@ class PiTSubnet(Subnet):
     mlp_ratio: float
 
     def __post_init__(self) -> None:
-        base = _whole(self.base_dim, "base_dim")
+        base = whole(self.base_dim, "base_dim")
         stages: dict[str, tuple[int, ...]] = {}
         for field in ("depths", "heads"):
             given = _sequence(getattr(self, field), field)
             if len(given) != N_STAGES:
                 raise InvalidSubnet(f"{field} has {len(given)} entries, {list(given)}; PiT has {N_STAGES} stages")
-            stages[field] = tuple(_whole(n, f"{field} of stage {i}") for i, n in enumerate(given))
+            stages[field] = tuple(whole(n, f"{field} of stage {i}") for i, n in enumerate(given))
         heads = stages["heads"]
         for i, (before, after) in enumerate(pairwise(heads)):
             if after % before:
@@ -140,28 +141,51 @@ def _freeze(subnet: Subnet, **fields: object) -> None:
 
 
 def _sequence(value: object, field: str) -> tuple[object, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidSubnet(f"{field} must be a list of numbers, got {value!r:.60}")
-    given = tuple(value)
+    given: tuple[object, ...] | None = None
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping | Set):  # those have no order of layers
+        try:
+            given = tuple(value)
+        except Exception:  # such as an array of no dimension
+            given = None
+    if given is None:
+        raise InvalidSubnet(f"{field} must be a list of numbers, got {shown(value)}")
     if not given:
         raise InvalidSubnet(f"{field} is empty; a subnet has at least one block")
     return given
 
 
-def _whole(value: object, field: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:  # type: ignore[arg-type]
-        raise InvalidSubnet(f"{field} must be a whole number of at least 1, got {value!r:.60}")
-    return operator.index(value)  # type: ignore[arg-type]
+def whole(value: object, field: str) -> int:
+    """A number of things as an int, whatever type of integer it comes as. Raises: InvalidSubnet, naming the field."""
+    try:
+        found = 0 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except Exception:  # no integer, or an array that is none, in the words of the library it comes from
+        found = 0
+    if not 1 <= found <= MAX_WHOLE:
+        raise InvalidSubnet(f"{field} must be a whole number from 1 to {MAX_WHOLE}, got {shown(value)}")
+    return found
 
 
 def _ratio(value: object, width: int, field: str) -> float:
     """A ratio whose MLP has at least one unit: `int(width * ratio)`, as the released code rounds."""
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
-        raise InvalidSubnet(f"{field} must be a number, got {value!r:.60}")
-    ratio = float(value)
-    if not math.isfinite(ratio) or width * ratio < 1:
-        raise InvalidSubnet(f"{field} must be finite and give the MLP at least one unit at width {width}, got {ratio}")
+    try:
+        ratio = None if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
+    except Exception:  # as above
+        ratio = None
+    if ratio is None:
+        raise InvalidSubnet(f"{field} must be a number, got {shown(value)}")
+    if not math.isfinite(ratio) or not 1 <= width * ratio <= MAX_WHOLE:
+        raise InvalidSubnet(
+            f"{field} must be finite and give the MLP from 1 to {MAX_WHOLE} units at width {width}, got {ratio}"
+        )
     return ratio
+
+
+def shown(value: object) -> str:
+    """The beginning of a value's repr, for errors; its type where it has none, as integers of 5,000 digits."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
 def number(value: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from attnbench.errors import InvalidSubnet
-from attnbench.space.subnet import AutoFormerSubnet, PiTSubnet, Subnet
+from attnbench.space.subnet import AutoFormerSubnet, PiTSubnet, Subnet, whole
 
 MAX_CHARACTERS = 2000
 FAMILIES: dict[str, type[AutoFormerSubnet] | type[PiTSubnet]] = {"autoformer": AutoFormerSubnet, "pit": PiTSubnet}
@@ -28,6 +28,8 @@ def parse_subnet(text: str) -> Subnet:
         given = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InvalidSubnet(f"{text!r:.80} is no subnet; one is written like {_EXAMPLE}") from None
+    if len(given) < len(call.keywords):
+        raise InvalidSubnet(f"{text!r:.80} gives a field twice; give each once, as in {_EXAMPLE}")
     family = call.func.id
     if family not in FAMILIES:
         raise InvalidSubnet(f"unknown family {family!r}; known: {', '.join(FAMILIES)}")
@@ -81,14 +83,15 @@ def _from_mapping(given: Mapping[str, object]) -> Subnet:
     found = _pick(given, **names)
     widths = found["embed_dim"]
     if isinstance(widths, list | tuple):
-        if len(set(widths)) != 1:
-            raise InvalidSubnet(f"embed_dim differs between layers, {list(widths)}; a subnet has one width")
-        found["embed_dim"] = widths[0]
-    depth = found.pop("depth")
+        known = {whole(width, f"embed_dim of layer {i}") for i, width in enumerate(widths)}
+        if len(known) != 1:
+            raise InvalidSubnet(f"embed_dim differs between layers, {list(widths)!r:.60}; a subnet has one width")
+        found["embed_dim"] = known.pop()
+    depth = whole(found.pop("depth"), "depth")
     found.update({name: given[name] for name in ("head_dim",) if name in given})
     subnet = _make("autoformer", found)
     if subnet.depth != depth:
-        raise InvalidSubnet(f"depth is {depth!r}, but heads and mlp_ratio are given for {subnet.depth} layers")
+        raise InvalidSubnet(f"depth is {depth}, but heads and mlp_ratio are given for {subnet.depth} layers")
     return subnet
 
 

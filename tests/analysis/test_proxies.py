@@ -57,6 +57,13 @@ def test_populations_are_all_sound_and_the_top_quarter(tables: dict[str, pd.Data
     assert all(int(key[1:]) % 3 == 1 for key in of["sound"])
 
 
+def test_of_what_is_not_checked_none_is_called_sound(tables: dict[str, pd.DataFrame]) -> None:
+    of = populations(seed_matrix(tables["runs"]), tables["architectures"].assign(is_sound=None))
+    assert list(of) == ["all", "top quarter"]
+    of = populations(seed_matrix(tables["runs"]), tables["architectures"].assign(is_sound=False))
+    assert of["sound"] == []
+
+
 def test_each_cell_of_the_table_is_its_statistic(tables: dict[str, pd.DataFrame]) -> None:
     table = ranks(tables).set_index(["population", "proxy"])
     assert set(table.index.get_level_values("proxy")) == {"good", "bad", "flat", "pair.one", "params", "macs"}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from attnbench.analysis.inheritance import SharingGap
-from builders.inheritance import beside_params, main, verdict
+from builders.inheritance import beside_params, main, trainings, verdict
 from tests.builders.inherited_tables import release
 from tests.dataset import tiny
 
@@ -25,6 +25,13 @@ def test_the_page_has_a_row_a_score_and_a_verdict(tmp_path: Path, capsys) -> Non
     ]
     assert "entangled subnets inherit more is confirmed" in page
     assert "entanglement ranks better" in page
+    assert "One supernet stands for classical and entangled: the intervals are over subnets, and hold nothing" in page
+
+
+def test_two_trainings_of_a_sharing_are_told_from_one() -> None:
+    ranks = pd.DataFrame({"score": ["micro-entangled"] * 2 + ["micro-classical", "params"], "seed": [0, 1, 0, None]})
+    assert trainings(ranks).startswith("One supernet stands for classical: ")
+    assert trainings(ranks.drop(index=2)) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import latency, score, train
-from builders.options import in_list, minutes, seeds, sizes, whole
+from builders.options import device, in_list, minutes, names, seeds, sizes, whole
+from builders.texts import read_texts
 
 
 def test_what_is_taken() -> None:
@@ -18,6 +20,7 @@ def test_what_is_taken() -> None:
     assert sizes("256,64") == (256, 64)
     assert in_list("dss, snip,,dss") == ["dss", "snip"]
     assert minutes("0.5") == 0.5
+    assert [device(name) for name in ("cpu", "cuda", "cuda:1")] == ["cpu", "cuda", "cuda:1"]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,9 @@ def test_what_is_taken() -> None:
         (seeds, "99999999999999999999", "got '99999999999999999999'"),
         (sizes, ",", "expected numbers of tokens such as 64,256, got ','"),
         (sizes, "64,many", "got 'many'"),
+        (names, ", ", "expected names with commas between them, got ', '"),
+        (device, "nope", "expected cpu, cuda or cuda:1, got 'nope'"),
+        (device, "cuda:", "got 'cuda:'"),
         (minutes, "nan", "expected minutes, 0 or more, got 'nan'"),
         (minutes, "-5", "got '-5'"),
         (minutes, "inf", "got 'inf'"),
@@ -57,3 +63,10 @@ def test_builders_say_which_option_it_was(
     with pytest.raises(SystemExit):
         builder.main(options)
     assert message in capsys.readouterr().err
+
+
+def test_a_file_of_formulas_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "graphs.txt"
+    file.write_bytes(b"q * k\n\xff\n")
+    with pytest.raises(ValueError, match=r"graphs\.txt is no text in UTF-8 \(invalid start byte at byte 6\)"):
+        read_texts(file, "deit")

@@ -82,6 +82,18 @@ def test_no_subnet_inherits_that_the_table_lacks(limit: int, tmp_path: Path, sho
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("seed", ["-1", str(2**31)])
+def test_a_seed_that_no_row_can_hold_is_refused_before_training(seed: str, tmp_path: Path, short: None, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments(tmp_path, "--seed", seed))
+    assert f"expected a whole number from 0 to 2147483647, got '{seed}'" in capsys.readouterr().err
+
+
+def test_a_gpu_that_is_not_there_is_named(tmp_path: Path, short: None, capsys) -> None:
+    assert main(arguments(tmp_path, "--device", "cuda:63")) == 1
+    assert "error: cuda:63 is not here: torch " in capsys.readouterr().err
+
+
 def test_damaged_and_foreign_checkpoints_are_named(tmp_path: Path, short: None, monkeypatch, capsys) -> None:
     assert main(arguments(tmp_path)) == 0
     path = tmp_path / "autoformer-micro-entangled-seed0.pt"

@@ -46,6 +46,7 @@ def refusal(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> st
         (["--address", "10.0.0.1:6379"], "--address and --gpus-per-unit are for Ray; pass --engine ray with them"),
         (["--gpus-per-unit", "1"], "are for Ray; pass --engine ray"),
         (["--engine", "ray", "--device", "cuda"], "pass --gpus-per-unit, such as 0.1"),
+        pytest.param(["--device", "cuda:63"], "error: cuda:63 is not here: torch ", id="no such GPU"),
         (["--cuda-graphs"], "--cuda-graphs needs --device cuda; it was cpu"),
         (["--stack", "0"], "1 or more; it was 0"),
         (["--workers", "-1"], "--workers is a number of processes, or 0 for none beside this one; it was -1"),

@@ -71,7 +71,7 @@ def test_a_sample_does_not_depend_on_the_others(backbone: str) -> None:
     torch.testing.assert_close(model(images)[1:2], model(images[1:2]))
 
 
-@pytest.mark.parametrize("backbone", ["deit", "pvt"])
+@pytest.mark.parametrize("backbone", BACKBONES)
 def test_without_mixing_the_class_token_sees_no_image(backbone: str) -> None:
     images = images_of(backbone, 2)
     logits = {formula: model_of(backbone, formula)(images) for formula in ("v", SOFTMAX)}
@@ -99,9 +99,11 @@ def test_a_run_of_the_trainer_has_every_measurement(backbone: str) -> None:
     assert run.test_loss is not None
 
 
-@pytest.mark.parametrize("backbone", STAGED)
-@pytest.mark.parametrize("letters", ["AB", "BA", "BB"])
-def test_stages_that_are_not_searched_keep_softmax(letters: str, backbone: str) -> None:
+@pytest.mark.parametrize(
+    ("backbone", "letters"),
+    [(name, letters) for name in STAGED for letters in ("AB", "BA", "BB") if (name, letters[1]) != ("swin", "B")],
+)
+def test_stages_that_are_not_searched_keep_softmax(backbone: str, letters: str) -> None:
     config = replace(backbone_config(backbone), searched=letters)
     model = config.build(compile_graph(parse("v")))
     assert model(images_of(backbone)).isfinite().all()
@@ -116,8 +118,8 @@ def test_stages_that_are_not_searched_keep_softmax(letters: str, backbone: str) 
     [
         ("deit", [(4, 17, 8)] * 3),
         ("pvt", [(2, 64, 8)] + [(4, 17, 8)] * 2),
-        ("swin", [(4 * 3, 16, 8), (6, 16, 8)]),
-        ("cswin", [(4 * 1, 16, 12)] * 2 + [(2 * 2, 8, 12)] * 2),
+        ("swin", [(4 * 2, 16, 8)] + [(4, 17, 8)] * 2),
+        ("cswin", [(4 * 1, 16, 8)] * 2 + [(4, 17, 8)] * 2),
     ],
 )
 def test_sizes_of_the_searched_attentions(backbone: str, sizes: list[tuple[int, int, int]]) -> None:
@@ -128,8 +130,8 @@ def test_sizes_of_the_searched_attentions(backbone: str, sizes: list[tuple[int, 
     ("backbone", "counts"),
     [
         ("pvt", {"patch": 2, "qkv": 3, "local": 3, "proj": 3, "mlp": 6, "head": 1}),
-        ("swin", {"patch": 2, "qkv": 2, "local": 0, "proj": 2, "mlp": 4, "head": 1}),
-        ("cswin", {"patch": 2, "qkv": 2, "local": 2, "proj": 2, "mlp": 4, "head": 1}),
+        ("swin", {"patch": 2, "qkv": 3, "local": 3, "proj": 3, "mlp": 6, "head": 1}),
+        ("cswin", {"patch": 2, "qkv": 3, "local": 3, "proj": 3, "mlp": 6, "head": 1}),
     ],
 )
 def test_every_layer_has_its_role(backbone: str, counts: dict[str, int]) -> None:

@@ -34,7 +34,7 @@ class Surprise:
         return (print, ("ran code from a file",))
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "pickle", "other"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "junk", "pickle", "other"])
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.pt"
     save_checkpoint(path, WHOSE, {"weights": torch.arange(1000.0)})
@@ -44,7 +44,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str, capsys: pyte
     elif damage == "other":
         torch.save([1, 2], path)
     else:
-        path.write_bytes({"cut": content[:-300], "empty": b"", "text": b"no checkpoint"}[damage])
+        path.write_bytes({"cut": content[:-300], "empty": b"", "text": b"no checkpoint", "junk": b"junk"}[damage])
     with pytest.raises(DataError, match=r"run\.pt is no whole checkpoint \(.*\)\. Delete it to start the run again"):
         load_checkpoint(path, WHOSE)
     assert "ran code" not in capsys.readouterr().out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from attnbench.nn.attention import Grid
 from attnbench.nn.backbones import seeded
 from attnbench.nn.cost import attentions, count_params
-from attnbench.nn.cswin import CrossFrame, CrossSoftmax, CSwinConfig
+from attnbench.nn.cswin import CrossFrame, CrossSoftmax, CSwinConfig, CSwinWithClassToken
 from attnbench.nn.operators import compile_graph
 from attnbench.space.parse import parse
 
@@ -123,3 +123,21 @@ def test_settings_that_do_not_fit_are_refused(changed: dict, message: str) -> No
 def test_another_number_of_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="the attention got 5 tokens but was built for 4"):
         CrossFrame(8, 2, SOFTMAX, Grid(2, 2), 1)(torch.zeros(1, 5, 8))
+
+
+@pytest.mark.parametrize("letters", ["AA", "AB"])
+def test_a_class_token_joins_the_last_stage_and_is_classified(letters: str) -> None:
+    model = CSwinWithClassToken(**asdict(SMALL) | {"searched": letters}).build(SOFTMAX)
+    stage = model.backbone.stages[-1]
+    image = torch.randn(3, 8, 4, 6)
+    tokens = stage.patch_embed(image)
+    assert tokens.shape == (3, 6, 12)
+    tokens = stage.blocks[0](torch.cat([stage.blocks.cls_token.expand(3, -1, -1), tokens], dim=1))
+    torch.testing.assert_close(stage(image), tokens.mT[:, :, :1, None])
+    assert [size for size in attentions(model) if size[1] == 7] == [(3, 7, 4)] * (letters == "AA")
+
+
+def test_a_class_token_lies_in_no_stripe() -> None:
+    config = CSwinWithClassToken(**asdict(SMALL) | {"searched_splits": (2, 1)})
+    with pytest.raises(ValueError, match=r"the class token of Grid\(rows=2, .*\) lies in no stripe; use a split that"):
+        config.build(SOFTMAX)

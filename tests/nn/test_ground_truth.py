@@ -125,6 +125,26 @@ WRONG = {
     "a truth for a number": (changed(c100_kd_acc=True), "entry 2: c100_kd_acc is True; expected percent"),
     "no percent": (changed(c100_kd_acc=100.5), "entry 2: c100_kd_acc is 100.5; expected percent"),
     "not a number": (changed(flower_kd_acc=float("nan")), "entry 2: flower_kd_acc is nan; expected percent"),
+    "a huge width": (
+        changed(arch=entries()[2]["arch"] | {"hidden_dim": 10**400}),
+        "entry 2: embed_dim must be a whole",
+    ),
+    "heads in halves": (
+        changed(arch=entries()[2]["arch"] | {"num_heads": torch.tensor([3.5] * 12)}),
+        "entry 2: heads of layer 0 must be a whole number",
+    ),
+    "widths in lists": (
+        changed(arch=entries()[2]["arch"] | {"hidden_dim": [[1], [2]]}),
+        "entry 2: embed_dim of layer 0 must be a whole number",
+    ),
+    "two depths": (
+        changed(arch=entries()[2]["arch"] | {"depth": torch.tensor([12, 12])}),
+        "entry 2: depth must be a whole number",
+    ),
+    "a matrix of ratios": (
+        changed(arch=entries()[2]["arch"] | {"mlp_ratio": torch.ones(12, 2)}),
+        "entry 2: mlp ratio of layer 0 must be a number",
+    ),
     "two families": ([*entries(), *entries(PIT)], "mixes subnets of autoformer-tiny and pit-tiny"),
 }
 

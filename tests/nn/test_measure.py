@@ -95,3 +95,11 @@ def test_measures_what_the_trainer_measures(fashion_mnist_dir: Path, monkeypatch
         again = train_run(graph, "deit", recipe, 3, few(recipe, fashion_mnist_dir))
     assert measured.val_curve == again.val_curve
     assert measured.train_loss_curve == again.train_loss_curve
+
+
+@pytest.mark.parametrize(
+    ("device", "message"), [("nope", "there is no device 'nope'; expected cpu, "), ("cuda:63", "cuda:63 is not here: ")]
+)
+def test_a_device_that_is_not_here_is_named(device: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure("q * sum(k, axis=-2)", device=device)

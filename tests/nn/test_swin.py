@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from attnbench.nn.attention import Grid
 from attnbench.nn.backbones import seeded
 from attnbench.nn.cost import attentions, count_params
 from attnbench.nn.operators import compile_graph
-from attnbench.nn.swin import SwinConfig, WindowFrame
+from attnbench.nn.swin import SwinConfig, SwinWithClassToken, WindowFrame
 from attnbench.space.parse import parse
 
 SOFTMAX = compile_graph(parse("softmax(q @ k.T / sqrt(d)) @ v"))
@@ -94,3 +94,26 @@ def test_the_frames_convolution_stays_inside_its_window() -> None:
     assert count_params(with_local) - count_params(without) == 10 * (8 + 16)
     frame = with_local.backbone.layers[0].blocks[0].attn
     assert frame.grid == Grid(2, 4)
+
+
+def test_a_class_token_joins_the_last_stage_and_is_classified() -> None:
+    config = replace(SMALL, depths=(1, 2), searched_window=(4, 4), drop_path=0.2)
+    model = SwinWithClassToken(**asdict(config)).build(SOFTMAX).eval()
+    assert list(attentions(model)) == [(2 * 2, 16, 4)] + [(4, 9, 4)] * 2
+    stage = model.backbone.layers[-1]
+    assert stage.blocks[1].drop_path.drop_prob == pytest.approx(0.2)
+    x = torch.randn(3, 4, 8, 8)
+    patches = stage.downsample(x).flatten(1, 2)
+    tokens = torch.cat([stage.blocks.cls_token.expand(3, -1, -1), patches], dim=1)
+    for block in stage.blocks:
+        tokens = block(tokens)
+    torch.testing.assert_close(stage(x), tokens[:, None, :1])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"searched": "AB"}, {"searched": "AM1", "depths": (1, 2)}, {"searched_window": (1, 4)}]
+)
+def test_a_class_token_without_a_place_is_refused(changed: dict) -> None:
+    config = SwinWithClassToken(**asdict(SMALL) | changed)
+    with pytest.raises(ValueError, match="leaves the class token of the last stage's 2 x 4 tokens without a place"):
+        config.build(SOFTMAX)

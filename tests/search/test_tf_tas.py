@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from attnbench.errors import InvalidSubnet
 from attnbench.search.subnets import SubnetCandidates
 from attnbench.search.tf_tas import N_CANDIDATES, search_by_proxy
 from attnbench.space.subnet_named import PARAM_WINDOWS, SPACES
@@ -65,6 +66,14 @@ def test_a_window_that_holds_fewer_is_searched_whole() -> None:
     candidates = SubnetCandidates(PIT, window=(0, sizes[2]))
     found = search_by_proxy(candidates, lambda _: 1.0, Random(0), n=5000)
     assert len(found.candidates) == len(candidates) < found.n_wanted == 5000
+
+
+def test_a_window_that_holds_none_is_named() -> None:
+    least = SubnetCandidates(PIT).params(PIT.smallest)
+    with pytest.raises(
+        InvalidSubnet, match=f"no subnet of pit-micro has {least + 1:,} to {least + 2:,} parameters; wid"
+    ):
+        search_by_proxy(SubnetCandidates(PIT, window=(least + 1, least + 2)), lambda _: 1.0, Random(0), n=3)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_spellings_of_one_subnet_share_its_key():
 @given(
     st.integers(1, 999),
     st.lists(st.tuples(st.integers(1, 12), st.floats(1, 9)), min_size=1, max_size=20),
-    st.integers(1),
+    st.integers(1, 2**31 - 1),
 )
 def test_any_numbers_survive_the_text(width, layers, head_dim):
     heads, ratios = zip(*layers, strict=True)
@@ -76,8 +76,8 @@ def test_subnets_are_frozen_and_hashable():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AutoFormerSubnet(0, (1,), (1,)), "embed_dim must be a whole number of at least 1, got 0"),
-        (lambda: AutoFormerSubnet(8, (True,), (1,)), "heads of layer 0 must be a whole number of at least 1, got True"),
+        (lambda: AutoFormerSubnet(0, (1,), (1,)), "embed_dim must be a whole number from 1 to 2147483647, got 0"),
+        (lambda: AutoFormerSubnet(8, (True,), (1,)), "heads of layer 0 must be a whole number from 1 to .*, got True"),
         (lambda: AutoFormerSubnet(8, (1, 1.5), (1, 1)), "heads of layer 1 must be a whole number .*, got 1.5"),
         (lambda: AutoFormerSubnet(8, (), ()), "heads is empty; a subnet has at least one block"),
         (lambda: AutoFormerSubnet(8, 3, (1,)), "heads must be a list of numbers, got 3"),
@@ -85,15 +85,24 @@ def test_subnets_are_frozen_and_hashable():
         (lambda: AutoFormerSubnet(8, (1,), ("4",)), "mlp ratio of layer 0 must be a number, got '4'"),
         (
             lambda: AutoFormerSubnet(8, (1,), (float("nan"),)),
-            "must be finite and give the MLP at least one unit .* nan",
+            "must be finite and give the MLP from 1 to 2147483647 units .* nan",
         ),
-        (lambda: AutoFormerSubnet(8, (1,), (0.1,)), "mlp ratio of layer 0 .* at least one unit at width 8, got 0.1"),
+        (lambda: AutoFormerSubnet(8, (1,), (0.1,)), "mlp ratio of layer 0 .* units at width 8, got 0.1"),
         (lambda: PiTSubnet(8, (1, 2), (1, 1, 1), 2), r"depths has 2 entries, \[1, 2\]; PiT has 3 stages"),
         (lambda: PiTSubnet(8, (1, 2, 1), (4, 2, 8), 2), "4 heads in stage 0 and 2 in stage 1: .* a multiple of 4"),
         (
             lambda: PiTSubnet(8, (1, 0, 1), (1, 1, 1), 2),
-            "depths of stage 1 must be a whole number of at least 1, got 0",
+            "depths of stage 1 must be a whole number from 1 to 2147483647, got 0",
         ),
+        (lambda: AutoFormerSubnet(10**400, (1,), (1,)), "embed_dim must be a whole number .*, got 1000000"),
+        (lambda: AutoFormerSubnet(10**5000, (1,), (1,)), "embed_dim must be a whole number .*, got a int"),
+        (lambda: AutoFormerSubnet(8, (1,), (10**400,)), "mlp ratio of layer 0 must be a number, got 1000"),
+        (lambda: AutoFormerSubnet(8, (1,), (1e300,)), "give the MLP from 1 to 2147483647 units at width 8, got 1e"),
+        (lambda: AutoFormerSubnet(8, {1, 2}, (1, 1)), r"heads must be a list of numbers, got \{1, 2\}"),
+        (lambda: AutoFormerSubnet(8, {1: 1}, (1,)), r"heads must be a list of numbers, got \{1: 1\}"),
+        (lambda: AutoFormerSubnet(8, (1,), (np.ones(2),)), r"mlp ratio of layer 0 must be a number, got array\(\["),
+        (lambda: AutoFormerSubnet(8, np.array(1), (1,)), r"heads must be a list of numbers, got array\(1\)"),
+        (lambda: AutoFormerSubnet(8, np.array([1.5]), (1,)), "heads of layer 0 must be a whole number .*, got "),
     ],
 )
 def test_impossible_subnets_are_refused(make, message):
@@ -107,6 +116,7 @@ def test_impossible_subnets_are_refused(make, message):
         ("autoformer(", r"'autoformer\(' is no subnet; one is written like autoformer\(embed_dim=192"),
         ("autoformer", "is no subnet"),
         ("autoformer(24)", "is no subnet"),
+        ("autoformer(embed_dim=48, embed_dim=36, heads=[1], mlp_ratios=[1])", "gives a field twice; give each once"),
         ("autoformer(embed_dim=__import__('os'), heads=[1], mlp_ratios=[1])", "is no subnet"),
         ("autoformer(**{})", "autoformer got no field 'None'"),
         ("(" * 1500, "is no subnet"),
@@ -155,6 +165,14 @@ def test_dictionaries_and_tuples_of_the_published_code():
         (
             {"embed_dim": 24, "depth": 3, "num_heads": [1, 1], "mlp_ratio": [1, 1]},
             "depth is 3, but heads and mlp_ratio are given for 2 layers",
+        ),
+        (
+            {"embed_dim": [[1], [2]], "depth": 2, "num_heads": [1, 1], "mlp_ratio": [1, 1]},
+            r"embed_dim of layer 0 must be a whole number .*, got \[1\]",
+        ),
+        (
+            {"embed_dim": 24, "depth": np.array([2, 2]), "num_heads": [1, 1], "mlp_ratio": [1, 1]},
+            r"depth must be a whole number .*, got array\(\[2, 2\]\)",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnbench.nn.proxies.layers import layers_by_role
-from attnbench.nn.proxies.passes import gradients, in_chunks, standalone
+from attnbench.nn.proxies.passes import gradients, in_chunks, require_several, standalone
 
 K = 1e-5
 
@@ -17,9 +17,10 @@ def jacob_cov(model: nn.Module, images: Tensor, *, dtype: torch.dtype = torch.fl
     Larger, nearer to 0, is better: no two images alike. The Jacobian of an image is that of its summed logits by its
     pixels; NaN where one is constant, as of an output that does not see its image.
     images: one batch (n, channels, rows, cols).
-    Raises: ValueError (see `layers_by_role`).
+    Raises: ValueError (fewer than two images; see `layers_by_role`).
     Source: Mellor et al. 2020, "Neural architecture search without training", first version; Abdelfattah et al. 2021.
     """
+    require_several(images, "jacob_cov")
     net = standalone(model, dtype)
     layers_by_role(net)
     like = next(net.parameters())

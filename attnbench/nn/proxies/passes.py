@@ -62,6 +62,12 @@ def in_chunks(n: int, image: Tensor) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
+def require_several(images: Tensor, proxy: str) -> None:
+    """Raises: ValueError for fewer than two images, for a proxy that compares them."""
+    if len(images) < 2:
+        raise ValueError(f"{proxy} compares images: expected two or more, got {len(images)}.")
+
+
 def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Tensor:
     """The sum over images (n, channels, rows, cols) of the cross-entropy of their logits over `temperature`."""
     like = next(model.parameters())

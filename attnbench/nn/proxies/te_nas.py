@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attnbench.nn.proxies.layers import activations
 from attnbench.nn.proxies.ntk import ntk
-from attnbench.nn.proxies.passes import in_chunks, standalone
+from attnbench.nn.proxies.passes import in_chunks, require_several, standalone
 
 
 def te_nas(
@@ -22,9 +22,10 @@ def te_nas(
     and networks of one channel; at full size every image has a pattern of its own unless the network is degenerate,
     and the number is n.
     The paper draws weights anew by Kaiming's rule, three times; here they are the model's own.
-    Raises: ValueError (see `layers_by_role` and `activations`).
+    Raises: ValueError (fewer than two images; see `layers_by_role` and `activations`).
     Source: Chen et al. 2021, "Neural architecture search on ImageNet in four GPU hours".
     """
+    require_several(images, "te_nas")
     net = standalone(model, dtype)
     images = images.to(next(net.parameters()))
     return {

@@ -20,9 +20,9 @@ TRIAL = "q * l2norm(l2norm(q) @ softmax(elu1(k).T @ v))"
 SIDE = 32
 
 
-def mixed(name: str) -> nn.Module:
-    """A micro pyramid whose first stage is searched and whose second keeps its own softmax attention."""
-    return replace(BACKBONES[name], searched="AB").build(compile_graph(parse(TRIAL)))  # type: ignore[type-var]
+def mixed(name: str, searched: str = "AB") -> nn.Module:
+    """A micro pyramid of which one stage is searched and the other keeps its own softmax attention."""
+    return replace(BACKBONES[name], searched=searched).build(compile_graph(parse(TRIAL)))  # type: ignore[type-var]
 
 
 def subnet(space: str) -> nn.Module:
@@ -50,7 +50,7 @@ PYRAMID = {
 MODELS: dict[str, tuple[tuple[int, int, int], Callable[[], nn.Module]]] = {
     "deit": ((1, 28, 28), lambda: DEEP.build(compile_graph(parse(TRIAL)))),
     "pvt": ((1, 28, 28), lambda: mixed("pvt")),
-    "swin": ((1, 28, 28), lambda: mixed("swin")),
+    "swin": ((1, 28, 28), lambda: mixed("swin", "BA")),
     "cswin": ((1, 28, 28), lambda: mixed("cswin")),
     "pvt2": ((1, SIDE, SIDE), lambda: PVT2.build(compile_graph(parse(TRIAL)))),
     "autoformer": ((1, 28, 28), lambda: subnet("autoformer-micro")),

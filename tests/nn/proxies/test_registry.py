@@ -253,3 +253,53 @@ def test_a_class_with_too_few_images_is_named() -> None:
 def test_equal_functions_score_alike(one: str, two: str) -> None:
     first, second = (score(small_model(text), SHAPE, batch=batch()) for text in (one, two))
     assert [a.value for a in first] == pytest.approx([b.value for b in second], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Split(torch.zeros(0, *SHAPE), torch.zeros(0, dtype=torch.int64)),
+        Split(torch.zeros(2, *SHAPE), torch.zeros(3, dtype=torch.int64)),
+        Split(torch.zeros(2, *SHAPE[1:]), torch.zeros(2, dtype=torch.int64)),
+    ],
+)
+def test_a_batch_that_is_none_of_such_images_is_refused(wrong: Split) -> None:
+    with pytest.raises(
+        ValueError, match=r"the batch has images \([\d, ]+\) and \d labels; expected one or more images of"
+    ):
+        score(small_model("v"), SHAPE, batch=wrong, names=["naswot"])
+
+
+@pytest.mark.parametrize("label", [-1, 10])
+def test_a_label_that_is_no_class_is_refused(label: int) -> None:
+    wrong = Split(torch.zeros(2, *SHAPE), torch.tensor([0, label]))
+    with pytest.raises(ValueError, match=r"the batch has labels from -?\d to \d+; this model has the classes 0 to 9"):
+        score(small_model("v"), SHAPE, batch=wrong, names=["snip"])
+
+
+@pytest.mark.parametrize("name", ["jacob_cov", "te_nas"])
+def test_one_image_has_none_to_be_compared_with(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} compares images: expected two or more, got 1"):
+        score(small_model("v"), SHAPE, batch=batch(1), names=[name])
+
+
+def test_one_name_may_be_given_by_itself() -> None:
+    assert [found.proxy for found in score(small_model("v"), SHAPE, names="synflow")] == ["synflow"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", torch.float16])
+def test_another_precision_is_refused(dtype: object) -> None:
+    with pytest.raises(ValueError, match=r"dtype is .*float.*; proxies compute in torch.float64 or torch.float32"):
+        score(small_model("v"), SHAPE, names=["params"], dtype=dtype)
+
+
+def test_a_model_without_parameters_is_refused() -> None:
+    with pytest.raises(ValueError, match="Flatten has no parameters; proxies score the weights of a network"):
+        score(nn.Flatten(), SHAPE, names=["synflow"])
+
+
+@pytest.mark.parametrize(("n", "n_images"), [(0, 6), (-1, 6), (4, 0)])
+def test_no_images_can_be_drawn(n: int, n_images: int) -> None:
+    split = Split(torch.zeros(n_images, *SHAPE), torch.arange(n_images))
+    with pytest.raises(ValueError, match=f"cannot draw {n} of {n_images} images; expected a number from 1"):
+        balanced_batch(split, n)
