@@ -133,45 +133,6 @@ def noise(data: Path) -> str:
     )
 
 
-@cache
-def _ranks(data: Path, backbone: str, protocol: str, given: str) -> Any:
-    from attnbench.cli.studies import proxy_ranks_of
-
-    return proxy_ranks_of(_load(data), backbone=backbone, protocol=protocol, covariate=given)
-
-
-def tau(
-    data: Path,
-    only: str | None = None,
-    backbone: str = BACKBONE,
-    protocol: str = "fmnist-micro",
-    given: str = "macs",
-    things: str = "graphs",
-) -> str:
-    """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import ceiling_text, interval_text, title_of
-
-    ranks = _ranks(data, backbone, protocol, given)
-    lines = [
-        f"| {things} | proxy | n | τ | τ given {given} | top tenth |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    ceilings = []
-    for population, rows in ranks.groupby("population", sort=False):
-        if only not in (None, population):
-            continue
-        records = rows.to_dict("records")
-        for row in records:
-            if row["proxy"] == "params" and row["note"].startswith("kendall") and "constant" in row["note"]:
-                continue  # attention variants have no weights of their own: every graph has as many parameters
-            lines.append(
-                f"| {population} | {row['proxy']} | {row['n']:,} | {interval_text(row, 'tau')} "
-                f"| {interval_text(row, 'partial_tau')} | {interval_text(row, 'top_overlap')} |"
-            )
-        ceilings.append(f"- ceiling, {title_of(str(population), backbone)}: {ceiling_text(records[0])}")
-    return "\n".join([*lines, "", *ceilings])
-
-
 def yields(data: Path) -> str:
     """Where raw draws of the released sampler end, in percent, under each of the samplers that were counted."""
     frame = _load(data).sql(
@@ -190,24 +151,6 @@ def yields(data: Path) -> str:
             cells = [f"{100 * share[s, stage]:.2f}" if (s, stage) in share else "" for s in samplers]
             lines.append(f"| {meaning} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def calibration(data: Path) -> str:
-    """The verdict on each backbone, out of the pages that `benchmarks/calibration.py` wrote."""
-    pages = sorted(data.glob("calibration-*.md"))
-    if not pages:
-        return "No page is written yet: `python benchmarks/calibration.py --out data/calibration-deit.md`."
-    parts = []
-    for page in pages:
-        name = page.stem.removeprefix("calibration-")
-        _, *lines = page.read_text(encoding="utf-8").splitlines()
-        # A page without a verdict says in its first lines why.
-        verdict = [line for line in lines if line.startswith("- ")] or lines[1 : lines.index("", 1)]
-        # The page that shows this lies in docs/.
-        parts.append(
-            "\n".join([f"`{name}`, every graph's row in [data/{page.name}](../data/{page.name}):", "", *verdict])
-        )
-    return "\n\n".join(parts)
 
 
 def speed(data: Path) -> str:
@@ -251,11 +194,16 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "top": command("top -n 5"),
     "search": command("search --budget 100 --seeds 20"),
     "noise": noise,
-    "tau": partial(tau, only="sound"),
-    "tau-all": tau,
+    "tau": partial(sections.tau, only="sound"),
+    "tau-all": sections.tau,
     "tau-subnets": sections.where_measured("autoformer-micro", "micro-scratch")(
         partial(
-            tau, only="all", backbone="autoformer-micro", protocol="micro-scratch", given="params", things="subnets"
+            sections.tau,
+            only="all",
+            backbone="autoformer-micro",
+            protocol="micro-scratch",
+            given="params",
+            things="subnets",
         )
     ),
     "size": sections.size,
@@ -268,7 +216,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "proxies": sections.proxies,
     "protocols": sections.protocols,
     "yields": yields,
-    "calibration": calibration,
+    "calibration": sections.calibration,
     "speed": speed,
 }
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import attnbench
+from attnbench.dataset.schema import DEFAULT_BACKBONE, DEFAULT_PROTOCOL
 from attnbench.space.subnet_named import PARAM_WINDOWS, PUBLISHED_SUBNETS, SPACES
 from attnbench.space.subnet_spaces import AutoFormerSpace, SubnetSpace
 
@@ -37,6 +40,45 @@ def inheritance(data: Path) -> str:
         return table(data)
     except ValueError as error:  # too few rows
         return f"To be filled in once runs of all three protocols are released ({str(error).rstrip('.')})."
+
+
+@cache
+def _ranks(data: Path, backbone: str, protocol: str, given: str) -> Any:
+    from attnbench.cli.studies import proxy_ranks_of
+
+    return proxy_ranks_of(attnbench.load(data), backbone=backbone, protocol=protocol, covariate=given)
+
+
+def tau(
+    data: Path,
+    only: str | None = None,
+    backbone: str = DEFAULT_BACKBONE,
+    protocol: str = DEFAULT_PROTOCOL["attention"],
+    given: str = "macs",
+    things: str = "graphs",
+) -> str:
+    """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
+    from attnbench.cli.studies import ceiling_text, interval_text, title_of
+
+    ranks = _ranks(data, backbone, protocol, given)
+    lines = [
+        f"| {things} | proxy | n | τ | τ given {given} | top tenth |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    ceilings = []
+    for population, rows in ranks.groupby("population", sort=False):
+        if only not in (None, population):
+            continue
+        records = rows.to_dict("records")
+        for row in records:
+            if row["proxy"] == "params" and row["note"].startswith("kendall") and "constant" in row["note"]:
+                continue  # attention variants have no weights of their own: every graph has as many parameters
+            lines.append(
+                f"| {population} | {row['proxy']} | {row['n']:,} | {interval_text(row, 'tau')} "
+                f"| {interval_text(row, 'partial_tau')} | {interval_text(row, 'top_overlap')} |"
+            )
+        ceilings.append(f"- ceiling, {title_of(str(population), backbone)}: {ceiling_text(records[0])}")
+    return "\n".join([*lines, "", *ceilings])
 
 
 def size(data: Path) -> str:
@@ -114,6 +156,24 @@ def protocols(data: Path) -> str:
             f"| `{name}` | [{recipe.dataset}]({source.address}) | {images} | {epochs} | {batch} | {backbones} |"
         )
     return "\n".join(lines)
+
+
+def calibration(data: Path) -> str:
+    """The verdict on each backbone, out of the pages that `benchmarks/calibration.py` wrote."""
+    pages = sorted(data.glob("calibration-*.md"))
+    if not pages:
+        return "No page is written yet: `python benchmarks/calibration.py --out data/calibration-deit.md`."
+    parts = []
+    for page in pages:
+        name = page.stem.removeprefix("calibration-")
+        _, *lines = page.read_text(encoding="utf-8").splitlines()
+        # A page without a verdict says in its first lines why.
+        verdict = [line for line in lines if line.startswith("- ")] or lines[1 : lines.index("", 1)]
+        # The page that shows this lies in docs/.
+        parts.append(
+            "\n".join([f"`{name}`, every graph's row in [data/{page.name}](../data/{page.name}):", "", *verdict])
+        )
+    return "\n\n".join(parts)
 
 
 def _choices(space: SubnetSpace) -> tuple[str, str, str, str]:

@@ -126,13 +126,13 @@ def test_noise_of_single_seeds_is_unknown(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_tau_names_population_n_and_ceiling(tmp_path: Path) -> None:
-    text = readme.tau(tiny.write(tmp_path / "release"))
+    text = sections.tau(tiny.write(tmp_path / "release"))
     assert "| all | snip | 1 | - | - | - |" in text
     assert "- ceiling, the top quarter by accuracy: unknown; it takes graphs with several seeds" in text
 
 
 def test_tau_of_one_population(tmp_path: Path) -> None:
-    text = readme.tau(tiny.write(tmp_path / "release"), only="sound")
+    text = sections.tau(tiny.write(tmp_path / "release"), only="sound")
     assert "| sound | snip |" in text
     assert "| all |" not in text
     assert text.count("- ceiling") == 1
@@ -158,10 +158,10 @@ def test_size_is_the_tau_of_scores_and_costs(tmp_path: Path) -> None:
 
 
 def test_calibration_quotes_every_page(tmp_path: Path) -> None:
-    assert readme.calibration(tmp_path).startswith("No page is written yet")
+    assert sections.calibration(tmp_path).startswith("No page is written yet")
     for backbone, snr in (("pvt", 2), ("deit", 3)):
         (tmp_path / f"calibration-{backbone}.md").write_text(f"# Calibration\n\n- SNR {snr}\n\n| graph |\n")
-    assert readme.calibration(tmp_path).splitlines() == [
+    assert sections.calibration(tmp_path).splitlines() == [
         "`deit`, every graph's row in [data/calibration-deit.md](../data/calibration-deit.md):",
         "",
         "- SNR 3",
@@ -171,7 +171,7 @@ def test_calibration_quotes_every_page(tmp_path: Path) -> None:
         "- SNR 2",
     ]
     (tmp_path / "calibration-swin.md").write_text("# Calibration\n\nA probe\nsays no.\n\n| graph |\n")
-    assert readme.calibration(tmp_path).splitlines()[-2:] == ["A probe", "says no."]
+    assert sections.calibration(tmp_path).splitlines()[-2:] == ["A probe", "says no."]
 
 
 def test_speed_is_the_first_measured_table_or_says_how_to_measure(
