@@ -135,7 +135,7 @@ def test_exactly_the_weights_of_layers_decay(name):
         if name in SUBNETS:
             model = network(*SUBNETS[name])
         elif name == "swin, softmax":
-            model = replace(backbone_config("swin"), searched="BB").build(softmax)
+            model = replace(backbone_config("swin"), searched="BA").build(softmax)
         else:
             model = backbone_config(name).build(softmax)
     modules = model.named_modules()

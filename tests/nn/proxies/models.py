@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import timm
 from torch import nn
 
 from attnbench.nn.backbones import BACKBONES, seeded
+from attnbench.nn.cswin import CSwinConfig
 from attnbench.nn.operators import compile_graph
 from attnbench.nn.pvt2 import PVT2Config
 from attnbench.nn.subnet import network
+from attnbench.nn.swin import SwinConfig
 from attnbench.nn.vit import DeepViTConfig
 from attnbench.space.parse import parse
 from attnbench.space.subnet_named import SPACES
@@ -20,9 +22,13 @@ TRIAL = "q * l2norm(l2norm(q) @ softmax(elu1(k).T @ v))"
 SIDE = 32
 
 
-def mixed(name: str, searched: str = "AB") -> nn.Module:
-    """A micro pyramid of which one stage is searched and the other keeps its own softmax attention."""
-    return replace(BACKBONES[name], searched=searched).build(compile_graph(parse(TRIAL)))  # type: ignore[type-var]
+def mixed(name: str) -> nn.Module:
+    """A micro pyramid whose first stage is searched and whose second keeps its own softmax attention.
+
+    Swin and CSwin pool by the mean, as at full size.
+    """
+    pooled = {"swin": SwinConfig, "cswin": CSwinConfig}.get(name, type(BACKBONES[name]))
+    return replace(pooled(**asdict(BACKBONES[name])), searched="AB").build(compile_graph(parse(TRIAL)))  # type: ignore[type-var]
 
 
 def subnet(space: str) -> nn.Module:
@@ -50,7 +56,7 @@ PYRAMID = {
 MODELS: dict[str, tuple[tuple[int, int, int], Callable[[], nn.Module]]] = {
     "deit": ((1, 28, 28), lambda: DEEP.build(compile_graph(parse(TRIAL)))),
     "pvt": ((1, 28, 28), lambda: mixed("pvt")),
-    "swin": ((1, 28, 28), lambda: mixed("swin", "BA")),
+    "swin": ((1, 28, 28), lambda: mixed("swin")),
     "cswin": ((1, 28, 28), lambda: mixed("cswin")),
     "pvt2": ((1, SIDE, SIDE), lambda: PVT2.build(compile_graph(parse(TRIAL)))),
     "autoformer": ((1, 28, 28), lambda: subnet("autoformer-micro")),

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch.func import grad, jvp
 
-from attnbench.nn.backbones import seeded
+from attnbench.nn.attention import FrameAttention
+from attnbench.nn.backbones import BACKBONES, build_backbone, seeded
+from attnbench.nn.operators import compile_graph
 from attnbench.nn.proxies import passes
 from attnbench.nn.proxies.grad_norm import grad_norm
 from attnbench.nn.proxies.grasp import grasp
@@ -19,6 +21,7 @@ from attnbench.nn.proxies.passes import gradients, loss_gradients, standalone, w
 from attnbench.nn.proxies.snip import snip
 from attnbench.nn.proxies.te_nas import te_nas
 from attnbench.nn.proxies.zico import inverse_variation, zico
+from attnbench.space.parse import parse
 from tests.nn.proxies.models import MODELS, model_of, shape_of
 from tests.nn.proxies.plain import (
     FORMULAS,
@@ -171,6 +174,18 @@ def test_every_counted_layer_has_a_gradient_of_the_loss(kind: str) -> None:
     names = {layer: name for name, layer in net.named_modules()}
     layers = [layer for group in layers_by_role(net).values() for layer in group]
     assert [names[layer] for layer, g in zip(layers, found, strict=True) if not g.abs().sum() > 0] == []
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_only_the_last_convolution_has_none_where_a_class_token_is_classified(backbone: str) -> None:
+    """The frame's convolution is of patches, which the class token sees in the next block at the earliest."""
+    net = standalone(build_backbone(backbone, compile_graph(parse(FORMULAS["softmax"])), 0))
+    images = torch.randn(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    found = loss_gradients(net, weights_of(net), images, torch.arange(4))
+    layers = [layer for group in layers_by_role(net).values() for layer in group]
+    without = [layer for layer, g in zip(layers, found, strict=True) if not g.abs().sum() > 0]
+    frames = [module for module in net.modules() if isinstance(module, FrameAttention)]
+    assert without == [frames[-1].local]
 
 
 def test_a_batch_in_chunks_scores_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

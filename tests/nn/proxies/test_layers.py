@@ -17,8 +17,8 @@ from tests.nn.proxies.models import MODELS, TRIAL, model_of, timms
 COUNTS = {
     "deit": (1, 3, 1, 3, 6, 1),
     "pvt": (2, 5, 1, 3, 6, 1),  # the softmax blocks have q and kv
-    "swin": (2, 2, 0, 2, 4, 1),
-    "cswin": (2, 2, 2, 2, 4, 1),
+    "swin": (2, 3, 1, 3, 6, 1),
+    "cswin": (2, 3, 3, 3, 6, 1),
     "pvt2": (2, 5, 5, 3, 6, 1),  # a convolution in every MLP, one in the frame, one that reduces keys and values
     "autoformer": (1, 6, 0, 2, 4, 1),
     "pit": (5, 9, 0, 3, 6, 1),  # two poolings with a convolution and a linear layer
