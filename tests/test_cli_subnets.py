@@ -87,7 +87,7 @@ def test_every_score_beside_params_and_macs(published: Path, scores: list[int], 
         "Kendall's tau of 12 subnets of autoformer-micro (95 % bootstrap intervals)\nweights: shared, "
     )
     first, *_, last = shown.split("\nwith ")
-    assert "some: noise" in first
+    assert "some: 32 of noise" in first
     cifar = next(block for block in shown.split("\nwith ") if block.startswith("cifar100_base ("))
     rows = {line.split()[0]: line.split() for line in cifar.splitlines() if line and not line.startswith("─")}
     assert set(rows) >= {"stub", "two.a", "two.b", "params", "macs"}

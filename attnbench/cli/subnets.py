@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from attnbench.cli.extras import needs_torch
-from attnbench.cli.options import whole
+from attnbench.cli.options import positive, whole
 from attnbench.cli.show import count, number, plural, show, show_json, show_table, text
 from attnbench.cli.studies import interval_text, reasons
 from attnbench.cli.windows import window_of
@@ -89,8 +89,8 @@ def tftas(args: argparse.Namespace) -> int:
         scoring = scorer.scoring
         head = {"space": args.space, "proxy": column, "direction": direction, "window": candidates.window}
         how = {"weights": scoring.weights, "weight_seed": scoring.weight_seed, "precision": scoring.precision}
-        seed = {"seed": args.seed}
-        return show_json({**head, **how, **seed, **facts, "candidates": list(map(_row, found.candidates))})
+        seen = {"images": scoring.images, "n_images": scoring.n_images, "seed": args.seed}
+        return show_json({**head, **how, **seen, **facts, "candidates": list(map(_row, found.candidates))})
     _show_search(found, facts, candidates, column, args)
     return 0
 
@@ -110,6 +110,7 @@ def scoring_options(command: Any) -> None:
         default="noise",
         help="what proxies that need images look at; default: noise",
     )
+    command.add_argument("--n-images", type=positive, default=32, help="how many of them; default: 32")
     command.add_argument("--dataset", type=Path, metavar="DIR", help="folder of Fashion-MNIST's four .gz files")
     command.add_argument("--precision", choices=("float64", "float32"), default="float64", help="default: float64")
     command.add_argument(
@@ -141,7 +142,12 @@ def _scorer(space: SubnetSpace, args: argparse.Namespace) -> SubnetScorer:
         raise ValueError(f"--weights shared needs a supernet, which {space.name} has none of; pass --weights own.")
     weights: Weights = args.weights or ("shared" if has_supernet else "own")
     scoring = Scoring(
-        space, weights=weights, weight_seed=args.weight_seed, images=args.images, precision=args.precision
+        space,
+        weights=weights,
+        weight_seed=args.weight_seed,
+        images=args.images,
+        precision=args.precision,
+        n_images=args.n_images,
     )
     log = ScoreLog(args.scores or cache_directory() / "scores.jsonl")
     return SubnetScorer(scoring, log, dataset=args.dataset, code_version=__version__)
@@ -164,7 +170,7 @@ def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, scoring: Scoring, args
     show(
         f"Kendall's tau of {plural(len(frame), 'subnet')} of {frame['space'].iloc[0]} ({interval})",
         f"weights: {scoring.weights}, seed {scoring.weight_seed}, {scoring.precision}; images, where a proxy looks at "
-        f"some: {scoring.images}",
+        f"some: {scoring.n_images} of {scoring.images}",
         "",
     )
     headings = ("n", "tau", f"tau given {args.given}", f"tau within 5 % of {args.given}", "top tenth")

@@ -70,6 +70,7 @@ class Scoring:
     weights: "own", each subnet is initialised by itself with `weight_seed`; "shared", as in TF-TAS, all are slices of
     one supernet that is. images: for the proxies that look at some; "noise" is N(0, 1) as TF-TAS has it, with random
     labels; "fashion-mnist" is training images, resized, as many of each class. precision: what is computed in.
+    n_images: how many of them, two or more.
     """
 
     space: SubnetSpace
@@ -77,8 +78,11 @@ class Scoring:
     weight_seed: int = 0
     images: Images = "noise"
     precision: Precision = "float64"
+    n_images: int = BATCH_SIZE
 
     def __post_init__(self) -> None:
+        if self.n_images < 2:
+            raise ValueError(f"n_images: expected two or more, which proxies can compare, got {self.n_images}.")
         for name, choices in (("weights", Weights), ("images", Images), ("precision", Precision)):
             if getattr(self, name) not in get_args(choices):
                 words = " or ".join(map(repr, get_args(choices)))
@@ -119,7 +123,7 @@ class SubnetScorer:
     @cached_property
     def batch(self) -> Split:
         """The images that proxies look at, in the space's frame."""
-        return _batch(self.scoring.images, self.scoring.space.frame, self.dataset)
+        return _batch(self.scoring.images, self.scoring.n_images, self.scoring.space.frame, self.dataset)
 
     @cached_property
     def _supernet(self) -> Supernet:
@@ -141,7 +145,8 @@ class SubnetScorer:
 
     def _question(self, subnet: Subnet, column: str) -> Question:
         scoring = self.scoring
-        return {
+        seen = {} if self._entries[column].data == "none" else {"n_images": scoring.n_images}
+        return seen | {
             "key": subnet.key,
             "text": subnet.text,
             "space": scoring.space.name,
@@ -155,12 +160,12 @@ class SubnetScorer:
         }
 
 
-def _batch(images: Images, frame: Frame, dataset: Path | None) -> Split:
+def _batch(images: Images, n: int, frame: Frame, dataset: Path | None) -> Split:
     size = (frame.image_size, frame.image_size)
     if images == "noise":
         generator = torch.Generator().manual_seed(BATCH_SEED)
-        pixels = torch.randn(BATCH_SIZE, frame.n_channels, *size, generator=generator)
-        return Split(pixels, torch.randint(frame.n_classes, (BATCH_SIZE,), generator=generator))
-    batch = balanced_batch(load_splits(protocol("fmnist-micro"), dataset).train)
+        pixels = torch.randn(n, frame.n_channels, *size, generator=generator)
+        return Split(pixels, torch.randint(frame.n_classes, (n,), generator=generator))
+    batch = balanced_batch(load_splits(protocol("fmnist-micro"), dataset).train, n)
     pixels = functional.interpolate(batch.images, size, mode="bilinear", align_corners=False)
     return Split(pixels.expand(-1, frame.n_channels, -1, -1).contiguous(), batch.labels)

@@ -117,6 +117,16 @@ def test_images_are_noise_or_training_images_in_the_frame(calls: list[str], fash
     assert calls == ["seeing"] * 2
 
 
+def test_a_score_belongs_to_a_number_of_images_where_it_sees_some(calls: list[str]) -> None:
+    log = ScoreLog()
+    few = SubnetScorer(Scoring(PIT, n_images=5), log)
+    assert (len(few.batch.images), len(few.batch.labels)) == (5, 5)
+    for scorer in (few, SubnetScorer(Scoring(PIT), log), few):
+        scorer(PIT.smallest, ["seeing", "blind"])
+    assert calls.count("seeing") == 2
+    assert calls.count("blind") == 1
+
+
 def test_names_mean_columns(calls: list[str]) -> None:
     assert columns_of_proxies(["seeing", "blind", "blind.part", "seeing"]) == {
         "seeing": "lower", "blind": "higher", "blind.part": "lower",
@@ -143,6 +153,8 @@ def test_wrong_options_are_named(calls: list[str]) -> None:
             Scoring(MICRO, **{name: "mine"})
     with pytest.raises(ValueError, match="precision: expected 'float64' or 'float32', got 'bf16'"):
         Scoring(MICRO, precision="bf16")
+    with pytest.raises(ValueError, match="n_images: expected two or more, which proxies can compare, got 1"):
+        Scoring(MICRO, n_images=1)
     with pytest.raises(InvalidSubnet, match="not in the space autoformer-micro"):
         SubnetScorer(Scoring(MICRO), ScoreLog())(PIT.smallest, ["blind"])
     with pytest.raises(KeyError, match="zen"):
