@@ -203,7 +203,6 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
             backbone="autoformer-micro",
             protocol="micro-scratch",
             given="params",
-            things="subnets",
         )
     ),
     "size": sections.size,

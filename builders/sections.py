@@ -55,14 +55,13 @@ def tau(
     backbone: str = DEFAULT_BACKBONE,
     protocol: str = DEFAULT_PROTOCOL["attention"],
     given: str = "macs",
-    things: str = "graphs",
 ) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
     from attnbench.cli.studies import ceiling_text, interval_text, title_of
 
     ranks = _ranks(data, backbone, protocol, given)
     lines = [
-        f"| {things} | proxy | n | τ | τ given {given} | top tenth |",
+        f"| {'subnets' if backbone in SPACES else 'graphs'} | proxy | n | τ | τ given {given} | top tenth |",
         "|---|---|---:|---:|---:|---:|",
     ]
     ceilings = []
