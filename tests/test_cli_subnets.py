@@ -94,7 +94,7 @@ def test_every_score_beside_params_and_macs(published: Path, scores: list[int], 
     assert rows["stub"][1:3] == rows["params"][1:3] == ["12", "-1.00"]
     assert "chaoyang_base" not in shown  # not measured
     assert last.startswith("params\n")
-    assert "lower is better: two.a" in last
+    assert "two.a: lower is better" in last
 
 
 @pytest.mark.usefixtures("micro_head_dim")

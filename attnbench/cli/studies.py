@@ -50,7 +50,7 @@ def tau(args: argparse.Namespace) -> int:
             for row in records
         ]
         show_table(title_of(str(population), args.backbone), columns, cells)
-        show(*(f"{names}: {remark}" for remark, names in _remarks(records, args.given).items()))
+        show(*remarks_of(records, args.given, column="proxy"))
         show(f"ceiling: {ceiling_text(records[0])}", "")
     show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")
     return 0
@@ -176,18 +176,21 @@ def ceiling_text(row: dict[str, Any]) -> str:
     return f"two seeds agree with tau {_two(between)} (n = {row['ceiling_n']:,}){reach}"
 
 
-def _remarks(rows: list[dict[str, Any]], given: str) -> dict[str, str]:
-    """Direction, rows left out, and reasons without the names of the statistics: each once, with its proxies."""
+def remarks_of(rows: list[dict[str, Any]], given: str, *, column: str) -> list[str]:
+    """What rows of `rank_row` need said, each once, behind its scores: direction, rows left out, what is undefined.
+
+    column: holds a row's score.
+    """
     named: dict[str, list[str]] = {}
     for row in rows:
         remarks = ["lower is better"] if row["direction"] == "lower" else []
         remarks += [f"left out: {row['dropped']}"] if row["dropped"] else []
-        for remark in [*remarks, *reasons(row["note"], is_given=row["proxy"] == given)]:
-            named.setdefault(remark, []).append(row["proxy"])
-    return {remark: ", ".join(dict.fromkeys(names)) for remark, names in named.items()}
+        for remark in [*remarks, *_reasons(row["note"], is_given=row[column] == given)]:
+            named.setdefault(remark, []).append(row[column])
+    return [f"{', '.join(dict.fromkeys(scores))}: {remark}" for remark, scores in named.items()]
 
 
-def reasons(note: str, *, is_given: bool) -> list[str]:
+def _reasons(note: str, *, is_given: bool) -> list[str]:
     """Why statistics of a row of `rank_row` are undefined, without their names.
 
     is_given: that a cost says nothing beyond itself needs no words.

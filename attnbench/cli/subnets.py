@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attnbench.cli.extras import needs_torch
 from attnbench.cli.options import positive, whole
 from attnbench.cli.show import count, number, plural, show, show_json, show_table, text
-from attnbench.cli.studies import interval_text, reasons
+from attnbench.cli.studies import interval_text, remarks_of
 from attnbench.cli.windows import window_of
 
 if TYPE_CHECKING:
@@ -182,21 +182,13 @@ def _show_ranks(ranks: pd.DataFrame, frame: pd.DataFrame, scoring: Scoring, args
         if name != args.given:
             values = frame[name]
             title = f"with {name.removesuffix('_top1_percent')} ({values.min():.1f} to {values.max():.1f} %)"
+        others = [row for row in rows.to_dict("records") if row["score"] != name]
         cells = [
             (row["score"], count(row["n"]), *(interval_text(row, statistic) for statistic in statistics))
-            for row in rows.to_dict("records")
-            if row["score"] != name
+            for row in others
         ]
         show_table(title, columns, cells)
-        remarks: dict[str, list[str]] = {}
-        for row in rows.to_dict("records"):
-            if row["score"] != name:
-                left_out = [f"left out: {row['dropped']}"] if row["dropped"] else []
-                for remark in [*left_out, *reasons(row["note"], is_given=row["score"] == args.given)]:
-                    remarks.setdefault(remark, []).append(row["score"])
-        show(*(f"{', '.join(dict.fromkeys(names))}: {remark}" for remark, names in remarks.items()), "")
-    lower = sorted(set(ranks.loc[ranks["direction"] == "lower", "score"]))
-    show(*([f"lower is better: {', '.join(lower)}"] if lower else []))
+        show(*remarks_of(others, args.given, column="score"), "")
     show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")
 
 
