@@ -17,7 +17,12 @@ from attnbench.space.subnet_named import SPACES
 from attnbench.space.subnet_spaces import SubnetSpace
 
 FROZEN: dict[str, dict[str, str]] = {
-    "fmnist-micro": {"deit": "a4bf19616669c6cf", "pvt": "baacf7a305524f6d"},
+    "fmnist-micro": {
+        "deit": "a4bf19616669c6cf",
+        "pvt": "baacf7a305524f6d",
+        "swin": "bf0289f0c966a15a",
+        "cswin": "30163f84d9ec5a65",
+    },
     "micro-scratch": {"autoformer-micro": "d9f33553f1fb1353"},
     "micro-entangled": {"autoformer-micro": "818c4f2d3c530c12"},
     "micro-classical": {"autoformer-micro": "652d07f4219c300b"},
