@@ -80,6 +80,19 @@ def tau(
     return "\n".join([*lines, "", *ceilings])
 
 
+def transfer(data: Path) -> str:
+    """Kendall's tau between the accuracies on every two backbones, over sound graphs, beside what noise allows."""
+    from attnbench.cli.studies import transfer_cells, transfer_ranks_of
+
+    lines = [
+        "| measured on | used on | graphs | τ | τ if they agree | top tenth | regret, points | of random |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    ranks = transfer_ranks_of(attnbench.load(data))
+    lines += [f"| {' | '.join(transfer_cells(row))} |" for row in ranks.to_dict("records")]
+    return "\n".join(lines)
+
+
 def size(data: Path) -> str:
     """How far each score of stored subnets is a count of their parameters or multiply-adds."""
     from attnbench.analysis.rank import kendall_tau
