@@ -57,11 +57,11 @@ def tau(
     given: str = "macs",
 ) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import ceiling_text, interval_text, title_of
+    from attnbench.cli.studies import ceiling_text, interval_text, members_of, title_of
 
     ranks = _ranks(data, backbone, protocol, given)
     lines = [
-        f"| {'subnets' if backbone in SPACES else 'graphs'} | proxy | n | τ | τ given {given} | top tenth |",
+        f"| {members_of(backbone)} | proxy | n | τ | τ given {given} | top tenth |",
         "|---|---|---:|---:|---:|---:|",
     ]
     ceilings = []

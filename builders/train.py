@@ -145,7 +145,7 @@ def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
             setup_args=(args.protocol, args.dataset, args.device, args.cuda_graphs, code_version()),
             until=until,
             engine=args.engine,
-            cluster=Cluster(args.address, args.cpus_per_unit, args.gpus_per_unit),
+            cluster=cluster_of(args),
         ):
             if done.error is None:
                 write_shard(args.data, "runs", done.result)
@@ -202,10 +202,16 @@ def check_numbers(args: argparse.Namespace) -> None:
         raise ValueError(f"--limit is a number of runs; it was {args.limit}.")
 
 
+def cluster_of(args: argparse.Namespace) -> Cluster:
+    """Raises: ValueError for a share of CPUs or GPUs that no unit can have."""
+    return Cluster(args.address, args.cpus_per_unit, args.gpus_per_unit)
+
+
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises: ValueError for arguments that do not go together, or with this machine."""
     from attnbench.nn.train import require_device
 
+    cluster_of(args)
     if args.engine != "ray" and (args.address or args.gpus_per_unit):
         raise ValueError("--address and --gpus-per-unit are for Ray; pass --engine ray with them.")
     if args.engine != "ray":  # whose workers may have GPUs that this machine lacks

@@ -185,9 +185,14 @@ def _ranking(args: argparse.Namespace) -> dict[str, Any]:
 
 def title_of(population: str, backbone: str) -> str:
     """What a population of graphs, or of the subnets of a space, is."""
+    return POPULATIONS[population].replace("graphs", members_of(backbone))
+
+
+def members_of(backbone: str) -> str:
+    """What is ranked on a backbone, or in a space that stands in its place."""
     from attnbench.space.subnet_named import SPACES
 
-    return POPULATIONS[population].replace("graphs", "subnets" if backbone in SPACES else "graphs")
+    return "subnets" if backbone in SPACES else "graphs"
 
 
 def _score_figure(bench: Benchmark, args: argparse.Namespace) -> Axes:

@@ -45,6 +45,11 @@ def refusal(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> st
         (["--protocol", "micro-entangled"], "error: micro-entangled trains a supernet: python -m builders supernet"),
         (["--address", "10.0.0.1:6379"], "--address and --gpus-per-unit are for Ray; pass --engine ray with them"),
         (["--gpus-per-unit", "1"], "are for Ray; pass --engine ray"),
+        (
+            ["--engine", "ray", "--cpus-per-unit", "-1"],
+            "a unit asks for -1 CPUs and 0 GPUs; expected more than 0 CPUs, such as 1 or 0.5, and 0 GPUs or more",
+        ),
+        (["--engine", "ray", "--gpus-per-unit", "nan"], "a unit asks for 1 CPUs and nan GPUs; expected more than 0"),
         (["--engine", "ray", "--device", "cuda"], "pass --gpus-per-unit, such as 0.1"),
         pytest.param(["--device", "cuda:63"], "error: cuda:63 is not here: torch ", id="no such GPU"),
         (["--cuda-graphs"], "--cuda-graphs needs --device cuda; it was cpu"),
