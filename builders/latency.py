@@ -47,7 +47,7 @@ def measure(todo: Sequence[tuple[str, list[int]]], data: Path, minutes: float | 
     from rich.console import Console
     from rich.progress import track
 
-    from attnbench.nn.latency import latency
+    from attnbench.nn.latency import latencies
 
     until = None if minutes is None else time.monotonic() + 60 * minutes
     n_rows = 0
@@ -59,7 +59,7 @@ def measure(todo: Sequence[tuple[str, list[int]]], data: Path, minutes: float | 
     ):
         if until is not None and time.monotonic() > until:
             break
-        rows += [{"text": text, **asdict(latency(parse(text), n)), **machine} for n in lacking]
+        rows += [{"text": text, **asdict(found), **machine} for found in latencies(parse(text), lacking)]
         if count % UNIT_SIZE == 0:
             write_shard(data, "latency", rows)
             n_rows, rows = n_rows + len(rows), []

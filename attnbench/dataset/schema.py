@@ -247,7 +247,7 @@ LATENCY = Table(
         Column(
             "latency_ms",
             "float64",
-            "one forward pass without gradients, in processor time, the median of several",
+            "one forward pass without gradients, in processor time: the fastest of five rounds' medians",
             unit="ms",
             better="lower",
         ),
