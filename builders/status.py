@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median, median_low
+from statistics import median
 from typing import Any
 
 from attnbench.dataset.files import read_manifest, read_table
@@ -43,8 +43,8 @@ class Pace:
     """How fast a backbone's rows come. Null where there are no rows to tell.
 
     train_seconds: median of a run, without evaluation; the recent figures are from the times at which rows were
-    finished, with everything. recent_workers: how many runs were in flight. remaining_hours: of the missing runs with
-    the workers asked about, at the recent pace, else by train_seconds.
+    finished, with everything. recent_workers: the most that were at work at once. remaining_hours: of the
+    missing runs with the workers asked about, at the recent pace, else by train_seconds.
     """
 
     protocol: str
@@ -69,16 +69,21 @@ class Sitting:
 
 def last_sitting(rows: Iterable[dict[str, Any]]) -> Sitting | None:
     """Pace of the last rows, by `finished_at`; None where fewer than two rows, or no time, tell it."""
-    runs = sorted((_seconds(row["finished_at"]), row["train_seconds"]) for row in rows)[-N_RECENT:]
+    runs = sorted((_seconds(row["finished_at"]), row["key"], row["train_seconds"]) for row in rows)[-N_RECENT:]
     start = max((i for i in range(1, len(runs)) if runs[i][0] - runs[i - 1][0] > PAUSE_SECONDS), default=0)
     runs = runs[start:]
     if len(runs) < 2 or runs[-1][0] == runs[0][0]:
         return None
-    in_flight = [
-        sum(end - seconds <= middle <= end for end, seconds in runs)
-        for middle in (end - seconds / 2 for end, seconds in runs)
-    ]
-    return Sitting(3600 * (len(runs) - 1) / (runs[-1][0] - runs[0][0]), median_low(in_flight))
+    # Seeds that one worker trained in one pass end together, and each has its share of the time.
+    units: Counter[tuple[float, str]] = Counter()
+    for end, key, seconds in runs:
+        units[end, key] += seconds
+    # A worker's runs never overlap, and the time between them, when it evaluates, is not known: hence the most.
+    in_flight = max(
+        sum(other - took <= end - seconds / 2 <= other for (other, _), took in units.items())
+        for (end, _), seconds in units.items()
+    )
+    return Sitting(3600 * (len(runs) - 1) / (runs[-1][0] - runs[0][0]), in_flight)
 
 
 def _seconds(stamp: str) -> float:
