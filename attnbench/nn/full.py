@@ -68,7 +68,7 @@ def swin(width: int, n_heads: tuple[int, ...], depths: tuple[int, ...], searched
 
 
 def cswin(width: int, n_heads: int, depths: tuple[int, ...], drop_path: float) -> CSwinConfig:
-    """CSwin, Dong et al. 2022; the searched blocks see the whole grid. Its own depths are 1-2-21-1 and twice 2-4-32-2."""
+    """CSwin, Dong et al. 2022; the searched blocks see the whole grid. Its own depths: 1-2-21-1, twice 2-4-32-2."""
     return CSwinConfig(
         image_size=(224, 224),
         padded_size=(224, 224),
