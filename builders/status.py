@@ -87,6 +87,7 @@ def last_sitting(rows: Iterable[dict[str, Any]]) -> Sitting | None:
 
 
 def _seconds(stamp: str) -> float:
+    """Raises: ValueError."""
     return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
 
 
@@ -112,13 +113,11 @@ def status(data: Path, protocols: Sequence[str], workers: int) -> dict[str, Any]
     classes: list[Progress] = []
     paces: list[Pace] = []
     not_frozen: list[str] = []
-    hashes: set[tuple[str, str, str]] = set()
     for protocol in protocols:
         backbones, left_out = campaign_backbones(FROZEN.get(protocol, {}), protocol)
         not_frozen += [f"{protocol} on {backbone}" for backbone in left_out]
         for backbone in backbones:
             found = run_hash(protocol, backbone)
-            hashes.add((protocol, backbone, found))
             wanted: dict[Row, None] = {}
             for wish in order(protocol):
                 if wish.backbone == backbone:
@@ -132,6 +131,7 @@ def status(data: Path, protocols: Sequence[str], workers: int) -> dict[str, Any]
                         )
             of_backbone = [row for name, row in rows.items() if name[1:3] == (backbone, found)]
             paces.append(pace(protocol, backbone, len(wanted), len(wanted.keys() - rows.keys()), of_backbone, workers))
+    hashes = {(name, on, found) for name in ORDERS for on, found in FROZEN.get(name, {}).items()}
     others = Counter((row["protocol"], row["backbone"], row["protocol_hash"]) for row in rows.values())
     hours = [pace.remaining_hours for pace in paces]
     return {
@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--workers must be 1 or more to finish anything; it was {args.workers}")
     try:
         report = status(args.data, args.protocol or list(ORDERS), args.workers)
-    except (AttnBenchError, OSError) as error:
+    except (AttnBenchError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if args.json:

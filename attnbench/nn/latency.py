@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,10 @@ N_ROUNDS = 5
 MIN_PASSES, MIN_SECONDS = 3, 0.004
 
 
+# Of glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
 @dataclass(frozen=True)
 class Latency:
     """One graph at one number of tokens; the names are the columns of `latency`.
@@ -44,9 +49,10 @@ def latencies(
     """Measures a graph at some numbers of tokens, on drawn q, k, v of one image, in float32 on the CPU.
 
     Five rounds go over all sizes, and in each, passes are timed one by one, three or as many as take 4 ms. The clock
-    is the calling thread's processor time: with torch.set_num_threads(1), which it needs, that is what the pass takes
-    on a quiet machine, and a busy one lengthens it by shared caches only, not by waiting. Denormal numbers are flushed
-    to zero: the softmax of a sum over tokens is full of them, and a CPU takes a hundred times longer over each.
+    is the calling thread's processor time: in a process with one thread (torch.set_num_threads) that keeps its memory
+    (`keep_freed_memory`), that is what the pass takes on a quiet machine, and a busy one lengthens it by shared caches
+    only, not by waiting. Denormal numbers are flushed to zero: the softmax of a sum over tokens is full of them, and a
+    CPU takes a hundred times longer over each.
     Raises: ValueError.
     """
     if not sizes or min(sizes) < 1:
@@ -75,6 +81,18 @@ def _one_pass(graph: Graph, n_tokens: int, n_heads: int, head_width: int) -> Cal
     generator = torch.Generator().manual_seed(0)
     q, k, v = torch.randn(3, 1, n_heads, n_tokens, head_width, generator=generator)
     return lambda: attention(q, k, v)
+
+
+def keep_freed_memory() -> None:
+    """From now on this process keeps the memory that it frees, where its C library is glibc; elsewhere as before.
+
+    Else every pass over values of a megabyte gets fresh pages from the kernel, which fills them with zeros: that can
+    take as long as the pass, and is no property of the attention.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)  # the most that glibc takes
+        mallopt(_M_TRIM_THRESHOLD, 2**30)
 
 
 @contextmanager

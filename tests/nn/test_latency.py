@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import platform
+import resource
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -61,6 +66,29 @@ def test_denormal_numbers_are_flushed_while_it_measures_and_not_afterwards() -> 
     with denormals_flushed():
         assert (tiny * 1e-10).eq(0).all()
     assert (tiny * 1e-10).gt(0).all()
+
+
+FAULTS = """
+import resource, sys, torch
+from attnbench.nn.latency import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    values = [torch.ones(2**20) for _ in range(5)]  # 20 MiB
+    del values
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is kept in glibc only")
+def test_freed_memory_is_kept() -> None:
+    def faults(how: str) -> int:
+        done = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    pages = 20 * 2**20 // resource.getpagesize()
+    assert faults("keep") < 3 * pages < faults("give back")
 
 
 def test_a_batchnorm_is_measured_too() -> None:
