@@ -99,12 +99,12 @@ def version_after(version: str, asked: str | None) -> str:
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """Major, minor, patch; what stands behind a hyphen does not count."""
-    return tuple(map(int, version.split("-")[0].split(".")))
+    return tuple(map(int, [*version.split("-")[0].split("."), 0, 0][:3]))
 
 
 def next_version(version: str) -> str:
     """The data version after a patch: 0.1.0 becomes 0.1.1."""
-    major, minor, patch = (*numbers_of(version), 0, 0)[:3]
+    major, minor, patch = numbers_of(version)
     return f"{major}.{minor}.{patch + 1}"
 
 

@@ -94,7 +94,7 @@ def train_one(run: TrainingRun, data: Splits, place: Place, checkpoint: Path) ->
         )
     except DataError as error:
         # Out of a process that reads images, torch hands it on with that process's traceback in front.
-        raise DataError(str(error).strip().splitlines()[-1]) from error
+        raise DataError(str(error).strip().splitlines()[-1].removeprefix("attnbench.errors.DataError: ")) from error
     except torch.OutOfMemoryError as error:
         raise ValueError(
             f"memory is too short for {what}: {str(error).splitlines()[0]} Pass --images-at-once with a part of the "

@@ -83,7 +83,7 @@ def transfer(args: argparse.Namespace) -> int:
     show(*(f"{row['backbone']} and {row['other']}: {row['note']}" for row in records if row["note"]))
     show(
         "if they agree: tau of two equal rankings under the noise that two seeds of one backbone show (a normal model)",
-        "top tenth: overlap of the best tenths; chance is 0.1",
+        "top tenth: overlap of the best tenths; chance is about 0.1",
         "regret: points lost on the second by the best of the first's best tenth; random: of as many drawn at random",
     )
     return 0

@@ -12,7 +12,7 @@ import pytest
 
 from attnbench.nn.frozen import run_hash
 from builders import status
-from builders.shards import write_shard
+from builders.shards import read_shards, write_shard
 from builders.status import last_sitting
 from tests.dataset import tiny
 
@@ -74,6 +74,16 @@ def test_rows_of_another_recipe_do_not_count_and_are_told(data: Path, capsys: py
     told = {(row["protocol"], row["backbone"], row["protocol_hash"]): row["rows"] for row in others}
     assert told["fmnist-micro", "deit", "f00d"] == sum(row["protocol"] == "fmnist-micro" for row in released)
     assert not any(row["protocol_hash"] == HASH for row in others)
+    # Rows of the campaign are none beside it, whichever protocol was asked about.
+    assert report(data, capsys, "--protocol", "micro-scratch")["other_rows"] == others
+
+
+def test_a_time_that_is_none_is_an_error_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = read_shards(data, "runs").to_pylist()
+    odd = {name: value for name, value in rows[0].items() if name != "key"}
+    write_shard(data, "runs", [odd | {"seed": seed, "finished_at": "yesterday"} for seed in (1, 2)])
+    assert status.main(["--data", str(data)]) == 1
+    assert capsys.readouterr().err == "error: Invalid isoformat string: 'yesterday'\n"
 
 
 def test_subnets_are_reported_beside_the_attentions(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
