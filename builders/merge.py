@@ -99,7 +99,8 @@ def version_after(version: str, asked: str | None) -> str:
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """Major, minor, patch; what stands behind a hyphen does not count."""
-    return tuple(map(int, [*version.split("-")[0].split("."), 0, 0][:3]))
+    numbers = [int(part) for part in version.split("-")[0].split(".")]
+    return (*numbers, 0, 0)[:3]
 
 
 def next_version(version: str) -> str:
