@@ -32,7 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one builder. Returns: its exit code, or 2 where there is no such builder."""
     command, *rest = list(sys.argv[1:] if argv is None else argv) or [""]
     if command in COMMANDS:
-        return import_module(f"builders.{command}").main(rest)
+        try:
+            return import_module(f"builders.{command}").main(rest)
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            return 130
     asked = command in ("-h", "--help")
     if command and not asked:
         print(f"no builder {command!r}; there are: {', '.join(COMMANDS)}", file=sys.stderr)

@@ -43,7 +43,7 @@ class Wanted:
     seeds: tuple[int, ...]
 
 
-# Named graphs first, then the grid once on every backbone, then more seeds and the wild sample.
+# Named graphs first, then the grid once on the first two backbones, then more seeds, the wild sample and the rest.
 ORDER = (
     Wanted("is_named", "deit", (0, 1, 2)),
     Wanted("is_named", "pvt", (0, 1, 2)),

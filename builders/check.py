@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = [checked(row) for row in track(graphs, "checking", console=Console(stderr=True))]
         rows += [row for row in listed if row["kind"] != "attention"]
         counts = both_rejections(args.draws)
-        write_release(args.data, {"architectures": rows, "rejections": counts}, manifest.data_version)
+        write_release(args.data, {"architectures": rows, "rejections": counts})
     except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rows = costs(architectures, backbones, args.protocol, timed=args.time, known=known)
             written = {(row["key"], row["backbone"]) for row in rows}
             rows += [row for row in before if (row["key"], row["backbone"]) not in written]
-            write_release(args.data, {"costs": rows}, manifest.data_version)
+            write_release(args.data, {"costs": rows})
     except (AttnBenchError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

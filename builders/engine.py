@@ -5,6 +5,7 @@ Whoever asks for them takes each result as it comes, so that a kill at any momen
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import threading
@@ -31,12 +32,19 @@ class Cluster:
     """Where Ray runs, and what each unit takes of it.
 
     address: of a cluster that runs already, such as "10.0.0.1:6379"; None starts one here.
-    cpus, gpus: of one unit; fractions share a core or a GPU.
+    cpus, gpus: of one unit; fractions share a core or a GPU. Raises: ValueError unless cpus > 0 and gpus >= 0.
     """
 
     address: str | None = None
     cpus: float = 1.0
     gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.cpus < math.inf and 0 <= self.gpus < math.inf):
+            raise ValueError(
+                f"a unit asks for {self.cpus:g} CPUs and {self.gpus:g} GPUs; expected more than 0 CPUs, such as 1 or "
+                "0.5, and 0 GPUs or more."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ def run_on_ray(
     """
     if workers < 1:
         raise ValueError(f"Ray runs units on workers of its own; it was given {workers}, pass 1 or more.")
+    # Read when Ray is imported: by itself it tries for a quarter of an hour to join what listens but is no cluster.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     try:
         import ray
     except ImportError:
@@ -106,8 +108,9 @@ def start(cluster: Cluster, workers: int) -> None:
         if cluster.address is None:
             raise
         raise SetupFailed(
-            f"the Ray cluster at {cluster.address} cannot be joined: {error}. It must run this version of Ray, "
-            f"{ray.__version__}; one that was started with token authentication wants RAY_AUTH_MODE=token here, too."
+            f"the Ray cluster at {cluster.address} cannot be joined: {error}. The address is the one that `ray start "
+            f"--head` printed, not the dashboard's; it must run this version of Ray, {ray.__version__}; one that was "
+            "started with token authentication wants RAY_AUTH_MODE=token here, too."
         ) from None
 
 

@@ -22,6 +22,7 @@ from attnbench.space.graph import Graph
 from attnbench.space.grid import cell_graph, cell_key, cells
 from attnbench.space.named import named_graphs
 from attnbench.space.typed import TypedSampler
+from builders.options import data_version
 from builders.shards import DATA
 
 TABLE_SIZE = 2000  # attention variants in all
@@ -143,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m builders enumerate", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
     parser.add_argument("--size", type=int, default=TABLE_SIZE, help="attention variants in all")
-    parser.add_argument("--version", help="data version; default: that of the release, or 0.1.0")
+    parser.add_argument("--version", type=data_version, help="data version; default: that of the release, or 0.1.0")
     args = parser.parse_args(argv)
     try:
         # Fresh rows are not touched, so training may go on meanwhile.

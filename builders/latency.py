@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from attnbench.dataset.files import read_manifest, read_table
+from attnbench.dataset.schema import DEFAULT_BACKBONE
 from attnbench.errors import AttnBenchError
 from attnbench.space.parse import parse
 from builders.options import minutes, sizes, whole
 from builders.shards import DATA, only_builder, stored_rows, write_shard
+from builders.texts import read_texts
 
 UNIT_SIZE = 40  # graphs in a shard: what a killed builder loses at most
 
@@ -47,7 +49,7 @@ def measure(todo: Sequence[tuple[str, list[int]]], data: Path, minutes: float | 
     from rich.console import Console
     from rich.progress import track
 
-    from attnbench.nn.latency import latency
+    from attnbench.nn.latency import latencies
 
     until = None if minutes is None else time.monotonic() + 60 * minutes
     n_rows = 0
@@ -59,7 +61,7 @@ def measure(todo: Sequence[tuple[str, list[int]]], data: Path, minutes: float | 
     ):
         if until is not None and time.monotonic() > until:
             break
-        rows += [{"text": text, **asdict(latency(parse(text), n)), **machine} for n in lacking]
+        rows += [{"text": text, **asdict(found), **machine} for found in latencies(parse(text), lacking)]
         if count % UNIT_SIZE == 0:
             write_shard(data, "latency", rows)
             n_rows, rows = n_rows + len(rows), []
@@ -93,11 +95,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler greets every pass
     import torch
 
-    from attnbench.nn.latency import SIZES
+    from attnbench.nn.latency import SIZES, keep_freed_memory
 
     torch.set_num_threads(1)
+    keep_freed_memory()
     try:
-        given = args.graphs and [line.strip() for line in args.graphs.read_text().splitlines() if line.strip()]
+        given = None if args.graphs is None else read_texts(args.graphs, DEFAULT_BACKBONE)
         with only_builder(args.data, "latency"):
             texts = wanted(args.data) if given is None else given
             todo = list(missing(texts, args.sizes or SIZES, args.data))[: args.limit]

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnbench.dataset.files import MANIFEST, finish_release, read_manifest, read_table, write_release
+from attnbench.dataset.columns import Columns
+from attnbench.dataset.files import MANIFEST, finish_release, read_manifest, read_table, to_arrow, write_release
 from attnbench.dataset.schema import TABLES
+from attnbench.dataset.verify import row_problems
 from attnbench.errors import AttnBenchError, DataError
+from attnbench.nn.frozen_hashes import FROZEN
 from attnbench.space.architecture import read_architecture
-from builders.shards import DATA, MEASURED, only_builder, read_shards, shard_paths
+from builders.options import data_version
+from builders.shards import DATA, MEASURED, only_builder, read_shard, read_shards, shard_paths
 
 Rows = list[dict[str, Any]]
 
@@ -33,7 +37,8 @@ def rekeyed(rows: Rows) -> Rows:
 def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
     """Writes the release and removes the shards it took in.
 
-    Returns: rows before and after, per table. Raises: DataError (a damaged shard, a row of an unknown architecture).
+    Returns: rows before and after, per table.
+    Raises: DataError (a damaged shard, a row that breaks a rule, of an unknown architecture or of another recipe).
     """
     manifest = read_manifest(data)
     known = set(read_table(data, "architectures", manifest).column("key").to_pylist())
@@ -50,7 +55,10 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
                 f"{len(strangers)} formulas of {name} are not in the table `architectures`, such as {strangers[0]!r}: "
                 "run `python -m builders enumerate`, or train only what it lists"
             )
+        refuse_broken(data, name, rows)
         tables[name], counts[name] = rows, (len(before), len(rows))
+    if data.resolve() == DATA:
+        refuse_other_recipes(tables["runs"])
     write_release(data, tables, version)
     # Only now: until the manifest is in place, the shards are the only whole copy. Those that a killed merge leaves are
     # rows that the release has, and go with the next one.
@@ -59,29 +67,64 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
     return counts
 
 
+def refuse_broken(data: Path, name: str, rows: Rows) -> None:
+    """Raises: DataError where the rows break a rule of their table, with the shards that do so by themselves."""
+    problems = list(row_problems(name, Columns(to_arrow(rows, TABLES[name]))))
+    if problems:
+        paths = [path for path in shard_paths(data, name) if any(row_problems(name, Columns(read_shard(path, name))))]
+        found = f"; found in {', '.join(map(str, paths))}" if paths else ""
+        raise DataError(
+            f"{name} would break the rule {problems[0].rule!r}: {problems[0].message}{found}. Nothing was merged: "
+            "correct the rows where they were measured, or move their shards away."
+        )
+
+
+def refuse_other_recipes(runs: Rows) -> None:
+    """Raises: DataError for runs of the table whose recipe is not the frozen one of their backbone."""
+    for protocol, backbone, found in sorted({(row["protocol"], row["backbone"], row["protocol_hash"]) for row in runs}):
+        frozen = FROZEN.get(protocol, {}).get(backbone)
+        if found != frozen:
+            raise DataError(
+                f"runs of {protocol} on {backbone} have the recipe {found}, and frozen is {frozen or 'none'}. Nothing "
+                "was merged; move their shards into a --data directory of their own."
+            )
+
+
+def version_after(version: str, asked: str | None) -> str:
+    """The data version of the next release. Raises: DataError where the one asked for is not higher than this one."""
+    if asked is not None and numbers_of(asked) <= numbers_of(version):
+        raise DataError(f"--version {asked} is not higher than {version}, which this release has already.")
+    return asked or next_version(version)
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Major, minor, patch; what stands behind a hyphen does not count."""
+    numbers = [int(part) for part in version.split("-")[0].split(".")]
+    return (*numbers, 0, 0)[:3]
+
+
 def next_version(version: str) -> str:
     """The data version after a patch: 0.1.0 becomes 0.1.1."""
-    numbers = [int(part) for part in version.split("-")[0].split(".")]
-    major, minor, patch = (*numbers, 0, 0)[:3]
+    major, minor, patch = numbers_of(version)
     return f"{major}.{minor}.{patch + 1}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m builders merge", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
-    parser.add_argument("--version", help="data version of the release; default: the next patch")
+    parser.add_argument("--version", type=data_version, help="data version of the release; default: the next patch")
     args = parser.parse_args(argv)
     try:
         with only_builder(args.data):
             finish_release(args.data)
             if not (args.data / MANIFEST).is_file():
                 raise DataError(f"{args.data} has no {MANIFEST}: run `python -m builders enumerate` first")
-            version = args.version or next_version(read_manifest(args.data).data_version)
-            counts = release(args.data, version)
+            released = version_after(read_manifest(args.data).data_version, args.version)
+            counts = release(args.data, released)
     except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for name, (before, after) in counts.items():
         print(f"{name}: {before} rows, now {after}")
-    print(f"data version {version}")
+    print(f"data version {released}")
     return 0

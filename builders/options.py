@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 
 from attnbench.cli.options import device as device
 from attnbench.cli.options import whole as whole
@@ -21,14 +22,25 @@ def names(text: str) -> list[str]:
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    return tuple(whole(seed) for seed in in_list(text))
+    return _numbers(text, "seeds such as 0,1,2")
 
 
 def sizes(text: str) -> tuple[int, ...]:
-    found = seeds(text)
+    return _numbers(text, "numbers of tokens such as 64,256")
+
+
+def _numbers(text: str, expected: str) -> tuple[int, ...]:
+    found = tuple(whole(part) for part in in_list(text))
     if not found:
-        raise argparse.ArgumentTypeError(f"expected numbers of tokens such as 64,256, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return found
+
+
+def data_version(text: str) -> str:
+    """Of data: major, minor and patch, and behind a hyphen what it is."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+(-[a-z0-9]+)?", text):
+        raise argparse.ArgumentTypeError(f"expected a version such as 1.2.3, got {text!r}")
+    return text
 
 
 def minutes(text: str) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnbench.dataset.files import read_manifest, write_release
+from attnbench.dataset.files import write_release
 from attnbench.dataset.schema import PUBLISHED
 from attnbench.errors import AttnBenchError, DataError
 from builders.shards import DATA, only_builder
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with only_builder(args.data, "published"):
             rows = figures()
-            write_release(args.data, {"published": rows}, read_manifest(args.data).data_version)
+            write_release(args.data, {"published": rows})
     except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -194,6 +194,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "top": command("top -n 5"),
     "search": command("search --budget 100 --seeds 20"),
     "noise": noise,
+    "transfer": sections.transfer,
     "tau": partial(sections.tau, only="sound"),
     "tau-all": sections.tau,
     "tau-subnets": sections.where_measured("autoformer-micro", "micro-scratch")(

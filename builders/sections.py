@@ -57,11 +57,11 @@ def tau(
     given: str = "macs",
 ) -> str:
     """Kendall's tau of each proxy in the three populations, or in one, with its interval, n, and the ceiling."""
-    from attnbench.cli.studies import ceiling_text, interval_text, title_of
+    from attnbench.cli.studies import ceiling_text, interval_text, members_of, title_of
 
     ranks = _ranks(data, backbone, protocol, given)
     lines = [
-        f"| {'subnets' if backbone in SPACES else 'graphs'} | proxy | n | τ | τ given {given} | top tenth |",
+        f"| {members_of(backbone)} | proxy | n | τ | τ given {given} | top tenth |",
         "|---|---|---:|---:|---:|---:|",
     ]
     ceilings = []
@@ -78,6 +78,19 @@ def tau(
             )
         ceilings.append(f"- ceiling, {title_of(str(population), backbone)}: {ceiling_text(records[0])}")
     return "\n".join([*lines, "", *ceilings])
+
+
+def transfer(data: Path) -> str:
+    """Kendall's tau between the accuracies on every two backbones, over sound graphs, beside what noise allows."""
+    from attnbench.cli.studies import transfer_cells, transfer_ranks_of
+
+    lines = [
+        "| measured on | used on | graphs | τ | τ if they agree | top tenth | regret, points | of random |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    ranks = transfer_ranks_of(attnbench.load(data))
+    lines += [f"| {' | '.join(transfer_cells(row))} |" for row in ranks.to_dict("records")]
+    return "\n".join(lines)
 
 
 def size(data: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnbench.dataset.files import MANIFEST, parse_table, read_manifest, read_table, write_table
 from attnbench.dataset.schema import TABLES
-from attnbench.errors import DataError
+from attnbench.errors import DataError, InvalidGraph, InvalidSubnet
 from attnbench.space.architecture import read_architecture
 
 if TYPE_CHECKING:
@@ -51,19 +51,29 @@ def shard_paths(data: Path, table: str) -> list[Path]:
 def read_shards(data: Path, table: str) -> pa.Table:
     """All fresh rows of a table, with `key` derived from `text` by today's rules.
 
-    Raises: DataError (a damaged shard, by name), InvalidGraph, InvalidSubnet (a text that no longer parses).
+    Raises: DataError (a damaged shard, or a text that no longer parses, by the shard's name).
     """
     import pyarrow as pa
 
+    parts = [read_shard(path, table) for path in shard_paths(data, table)]
+    return pa.concat_tables(parts) if parts else TABLES[table].arrow.empty_table()
+
+
+def read_shard(path: Path, table: str) -> pa.Table:
+    """The rows of one shard, with `key` derived from `text`. Raises: DataError (damaged, or a text that is none)."""
+    import pyarrow as pa
+
     schema = TABLES[table]
-    parts = [parse_table(path.read_bytes(), schema, str(path), shard=True) for path in shard_paths(data, table)]
-    rows = pa.concat_tables(parts) if parts else schema.shard.empty_table()
-    keys = pa.array([read_architecture(text).key for text in rows.column("text").to_pylist()], pa.string())
-    return rows.append_column("key", keys).select(schema.column_names).cast(schema.arrow)
+    rows = parse_table(path.read_bytes(), schema, str(path), shard=True)
+    try:
+        keys = [read_architecture(text).key for text in rows.column("text").to_pylist()]
+    except (InvalidGraph, InvalidSubnet) as error:
+        raise DataError(f"{path} holds a text that is no architecture: {error}") from None
+    return rows.append_column("key", pa.array(keys, pa.string())).select(schema.column_names).cast(schema.arrow)
 
 
 def stored_rows(data: Path, table: str) -> pa.Table:
-    """Every row of a table, released or fresh. Raises: DataError, InvalidGraph, InvalidSubnet."""
+    """Every row of a table, released or fresh. Raises: DataError."""
     import pyarrow as pa
 
     tables = [read_shards(data, table)]  # first: a merge writes the release before it removes the shards

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median, median_low
+from statistics import median
 from typing import Any
 
 from attnbench.dataset.files import read_manifest, read_table
@@ -43,8 +43,8 @@ class Pace:
     """How fast a backbone's rows come. Null where there are no rows to tell.
 
     train_seconds: median of a run, without evaluation; the recent figures are from the times at which rows were
-    finished, with everything. recent_workers: how many runs were in flight. remaining_hours: of the missing runs with
-    the workers asked about, at the recent pace, else by train_seconds.
+    finished, with everything. recent_workers: the most that were at work at once. remaining_hours: of the
+    missing runs with the workers asked about, at the recent pace, else by train_seconds.
     """
 
     protocol: str
@@ -69,19 +69,25 @@ class Sitting:
 
 def last_sitting(rows: Iterable[dict[str, Any]]) -> Sitting | None:
     """Pace of the last rows, by `finished_at`; None where fewer than two rows, or no time, tell it."""
-    runs = sorted((_seconds(row["finished_at"]), row["train_seconds"]) for row in rows)[-N_RECENT:]
+    runs = sorted((_seconds(row["finished_at"]), row["key"], row["train_seconds"]) for row in rows)[-N_RECENT:]
     start = max((i for i in range(1, len(runs)) if runs[i][0] - runs[i - 1][0] > PAUSE_SECONDS), default=0)
     runs = runs[start:]
     if len(runs) < 2 or runs[-1][0] == runs[0][0]:
         return None
-    in_flight = [
-        sum(end - seconds <= middle <= end for end, seconds in runs)
-        for middle in (end - seconds / 2 for end, seconds in runs)
-    ]
-    return Sitting(3600 * (len(runs) - 1) / (runs[-1][0] - runs[0][0]), median_low(in_flight))
+    # Seeds that one worker trained in one pass end together, and each has its share of the time.
+    units: Counter[tuple[float, str]] = Counter()
+    for end, key, seconds in runs:
+        units[end, key] += seconds
+    # A worker's runs never overlap, and the time between them, when it evaluates, is not known: hence the most.
+    in_flight = max(
+        sum(other - took <= end - seconds / 2 <= other for (other, _), took in units.items())
+        for (end, _), seconds in units.items()
+    )
+    return Sitting(3600 * (len(runs) - 1) / (runs[-1][0] - runs[0][0]), in_flight)
 
 
 def _seconds(stamp: str) -> float:
+    """Raises: ValueError."""
     return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
 
 
@@ -107,13 +113,11 @@ def status(data: Path, protocols: Sequence[str], workers: int) -> dict[str, Any]
     classes: list[Progress] = []
     paces: list[Pace] = []
     not_frozen: list[str] = []
-    hashes: set[tuple[str, str, str]] = set()
     for protocol in protocols:
         backbones, left_out = campaign_backbones(FROZEN.get(protocol, {}), protocol)
         not_frozen += [f"{protocol} on {backbone}" for backbone in left_out]
         for backbone in backbones:
             found = run_hash(protocol, backbone)
-            hashes.add((protocol, backbone, found))
             wanted: dict[Row, None] = {}
             for wish in order(protocol):
                 if wish.backbone == backbone:
@@ -127,6 +131,7 @@ def status(data: Path, protocols: Sequence[str], workers: int) -> dict[str, Any]
                         )
             of_backbone = [row for name, row in rows.items() if name[1:3] == (backbone, found)]
             paces.append(pace(protocol, backbone, len(wanted), len(wanted.keys() - rows.keys()), of_backbone, workers))
+    hashes = {(name, on, found) for name in ORDERS for on, found in FROZEN.get(name, {}).items()}
     others = Counter((row["protocol"], row["backbone"], row["protocol_hash"]) for row in rows.values())
     hours = [pace.remaining_hours for pace in paces]
     return {
@@ -219,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--workers must be 1 or more to finish anything; it was {args.workers}")
     try:
         report = status(args.data, args.protocol or list(ORDERS), args.workers)
-    except (AttnBenchError, OSError) as error:
+    except (AttnBenchError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if args.json:

@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 before = read_table(args.data, table, manifest).to_pylist()
                 others = [row for row in before if tuple(row[column] for column in identity) not in new]
                 tables[table] = [*others, *made]
-            write_release(args.data, tables, manifest.data_version)
+            write_release(args.data, tables)
     except (AttnBenchError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

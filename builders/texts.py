@@ -13,13 +13,15 @@ from attnbench.space.subnet_named import SPACES
 def read_texts(path: Path, backbone: str) -> list[str]:
     """The lines of a file, all of which must belong to a backbone or a space.
 
-    Raises: ValueError for one that does not, InvalidGraph, InvalidSubnet, OSError.
+    Raises: ValueError for one that does not and where there is none, InvalidGraph, InvalidSubnet, OSError.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}).") from None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise ValueError(f"{path} holds no line; expected an architecture a line.")
     for line in lines:
         if not belongs(read_architecture(line), backbone):
             what = f"a subnet of {backbone}" if backbone in SPACES else "a formula"

@@ -91,9 +91,12 @@ def train_unit(unit: Stack) -> list[dict[str, Any]]:
 
 def code_version() -> str:
     """Version of attnbench and the commit it was run from, where there is one."""
-    commit = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
-    )
+    try:
+        commit = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
+        )
+    except FileNotFoundError:  # a machine without git
+        return __version__
     return f"{__version__}+g{commit.stdout.strip()}" if commit.returncode == 0 else __version__
 
 
@@ -145,7 +148,7 @@ def run_campaign(todo: Sequence[TrainingRun], args: argparse.Namespace) -> int:
             setup_args=(args.protocol, args.dataset, args.device, args.cuda_graphs, code_version()),
             until=until,
             engine=args.engine,
-            cluster=Cluster(args.address, args.cpus_per_unit, args.gpus_per_unit),
+            cluster=cluster_of(args),
         ):
             if done.error is None:
                 write_shard(args.data, "runs", done.result)
@@ -186,7 +189,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--stack", type=int, default=1, help="seeds of one graph in one pass; pays on a GPU only")
     parser.add_argument("--cuda-graphs", action="store_true", help="replay the training step as a CUDA graph")
-    parser.add_argument("--minutes", type=minutes, help="start no run that would end later than this")
+    parser.add_argument(
+        "--minutes", type=minutes, help="start no run that, with the time of the longest, would end later"
+    )
     parser.add_argument("--limit", type=int, help="at most this many runs")
     parser.add_argument("--data", type=Path, default=DATA, help="directory of the tables")
     parser.add_argument("--dataset", type=Path, help="directory of the data set; default: Fashion-MNIST where it lies")
@@ -202,17 +207,25 @@ def check_numbers(args: argparse.Namespace) -> None:
         raise ValueError(f"--limit is a number of runs; it was {args.limit}.")
 
 
+def cluster_of(args: argparse.Namespace) -> Cluster:
+    """Raises: ValueError for a share of CPUs or GPUs that no unit can have."""
+    return Cluster(args.address, args.cpus_per_unit, args.gpus_per_unit)
+
+
 def check_arguments(args: argparse.Namespace) -> None:
     """Raises: ValueError for arguments that do not go together, or with this machine."""
     from attnbench.nn.train import require_device
 
-    if args.engine != "ray" and (args.address or args.gpus_per_unit):
-        raise ValueError("--address and --gpus-per-unit are for Ray; pass --engine ray with them.")
+    cluster = cluster_of(args)
+    if args.engine != "ray" and cluster != Cluster():
+        raise ValueError("--address, --cpus-per-unit and --gpus-per-unit are for Ray; pass --engine ray with them.")
     if args.engine != "ray":  # whose workers may have GPUs that this machine lacks
         require_device(args.device)
     on_gpu = args.device.startswith("cuda")
     if args.engine == "ray" and on_gpu and not args.gpus_per_unit:
         raise ValueError("Ray hides the GPUs from a unit that asks for none; pass --gpus-per-unit, such as 0.1.")
+    if args.images_at_once is not None:
+        raise ValueError(f"--images-at-once is for full backbones; {args.protocol} trains whole batches.")
     if args.cuda_graphs and not on_gpu:
         raise ValueError(f"--cuda-graphs needs --device cuda; it was {args.device}.")
     if args.stack < 1:

@@ -15,10 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnbench.errors import DataError
 from attnbench.space.parse import parse
 from builders.campaign import TrainingRun, missing, refuse_other_recipes, rows_present
+from builders.engine import Cluster
 from builders.shards import finished_at, only_builder, write_shard
-from builders.train import code_version, wanted_runs
+from builders.train import cluster_of, code_version, wanted_runs
 
 if TYPE_CHECKING:
     from attnbench.nn.datasets import Splits
@@ -62,7 +64,12 @@ def train_missing(args: argparse.Namespace) -> None:
 
 
 def train_one(run: TrainingRun, data: Splits, place: Place, checkpoint: Path) -> dict[str, Any]:
-    """Trains one run. Returns: its row, but for the version of the code."""
+    """Trains one run. Returns: its row, but for the version of the code.
+
+    Raises: ValueError (memory is too short), DataError (an image that cannot be read, a checkpoint of another run).
+    """
+    import torch
+
     from attnbench.nn.frozen import run_hash
     from attnbench.nn.full_train import train_full
     from attnbench.nn.operators import compile_graph
@@ -81,9 +88,18 @@ def train_one(run: TrainingRun, data: Splits, place: Place, checkpoint: Path) ->
             )
 
     graph = compile_graph(parse(run.text))
-    outcome = train_full(
-        graph, config, recipe, run.seed, data, place, checkpoint=checkpoint, identity=identity, report=report
-    )
+    try:
+        outcome = train_full(
+            graph, config, recipe, run.seed, data, place, checkpoint=checkpoint, identity=identity, report=report
+        )
+    except DataError as error:
+        # Out of a process that reads images, torch hands it on with that process's traceback in front.
+        raise DataError(str(error).strip().splitlines()[-1].removeprefix("attnbench.errors.DataError: ")) from error
+    except torch.OutOfMemoryError as error:
+        raise ValueError(
+            f"memory is too short for {what}: {str(error).splitlines()[0]} Pass --images-at-once with a part of the "
+            f"{recipe.batch_size // place.world} images that a process takes in a step; what is finished is kept."
+        ) from error
     if place.rank == 0:
         test = "" if outcome.test_top1_percent is None else f", test {outcome.test_top1_percent:.2f} %"
         print(f"{what}: {outcome.status}{test}, {outcome.train_seconds:.0f} s", file=sys.stderr)
@@ -100,10 +116,16 @@ def check_arguments(args: argparse.Namespace) -> None:
     lacking = [name for name in ("backbone", "graphs", "dataset") if getattr(args, name) is None]
     if lacking:
         raise ValueError(f"{args.protocol} needs {' and '.join(f'--{name}' for name in lacking)}.")
-    if args.minutes is not None or args.engine != "processes" or args.stack != 1 or args.cuda_graphs:
+    if (
+        args.minutes is not None
+        or args.engine != "processes"
+        or cluster_of(args) != Cluster()
+        or args.stack != 1
+        or args.cuda_graphs
+    ):
         raise ValueError(
-            f"--minutes, --engine, --stack and --cuda-graphs are for micro backbones. Start {args.protocol} under "
-            "torchrun for several GPUs, and stop it whenever you like: started again, it goes on."
+            "--minutes, --engine with its options, --stack and --cuda-graphs are for micro backbones. Start "
+            f"{args.protocol} under torchrun for several GPUs, and stop it whenever you like: it goes on from there."
         )
     if args.images_at_once is not None and args.images_at_once < 1:
         raise ValueError(f"--images-at-once is a number of images, 1 or more; it was {args.images_at_once}.")

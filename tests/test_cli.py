@@ -182,6 +182,26 @@ CASES = {
         "no runs of .* on 'cswin'; stored: deit with fmnist-micro",
         error("ValueError"),
     ),
+    "transfer": Case(
+        ["transfer", "--resamples", "0"],
+        0,
+        r"two backbones, fmnist-micro\n\nsound graphs only(?s:.*)\ndeit +pvt +1 +- +- +- +0\.00 +0\.00\n"
+        r"deit and pvt: kendall_tau_b: n = 1; a ranking needs at least 2 usable rows\n",
+        lambda a: a == [a[0]] and a[0]["tau"] is None and a[0]["n"] == 1,
+    ),
+    "transfer of all graphs": Case(
+        ["transfer", "--all", "--backbone", "pvt", "--backbone", "deit"],
+        0,
+        r"all measured graphs(?s:.*)\npvt +deit +1 ",
+        lambda a: (a[0]["backbone"], a[0]["other"]) == ("pvt", "deit"),
+    ),
+    "transfer to nowhere": Case(
+        ["transfer", "--backbone", "deit", "--backbone", "cswin"],
+        1,
+        "attnbench transfer: no runs of 'fmnist-micro' on 'cswin'; pass two or more of those with runs of "
+        "'fmnist-micro': deit, pvt",
+        error("ValueError"),
+    ),
     "search": Case(
         ["search", "--seeds", "3", "--budget", "5"],
         0,

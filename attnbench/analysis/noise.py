@@ -144,9 +144,22 @@ def noise_ceiling(
 def ceiling_from_agreement(tau: float, n_seeds: int) -> float | None:
     """The tau that the noiseless ranking would reach against the mean of n seeds, from tau between two single seeds.
 
-    Where accuracies and noise are normal, tau = 2/π asin(ρ); ρ between two seeds is the reliability of one, and the
-    mean of n seeds has reliability nρ / (1 + (n-1)ρ), whose root is its correlation with the truth.
+    Where accuracies and noise are normal, tau = 2/π asin(ρ), and the root of a mean's reliability is its correlation
+    with the truth.
     Returns: tau in (0, 1]; None for tau <= 0, where the seeds share no ranking.
+    Raises: ValueError for n_seeds < 1 or |tau| > 1.
+    Source: Greiner 1909 (tau and ρ).
+    """
+    reliability = reliability_from_agreement(tau, n_seeds)
+    return None if reliability is None else 2 / math.pi * math.asin(math.sqrt(reliability))
+
+
+def reliability_from_agreement(tau: float, n_seeds: float) -> float | None:
+    """The share of the variance of a mean of n seeds that is no noise, from tau between two single seeds.
+
+    Where accuracies and noise are normal, or are so after a change of scale that keeps their order, ρ = sin(π/2 tau)
+    between two seeds is the reliability of one, and the mean of n seeds has reliability nρ / (1 + (n-1)ρ).
+    Returns: a share in (0, 1]; None for tau <= 0, where the seeds share no ranking.
     Raises: ValueError for n_seeds < 1 or |tau| > 1.
     Source: Greiner 1909 (tau and ρ); Spearman 1910, Brown 1910 (reliability of a mean).
     """
@@ -155,8 +168,7 @@ def ceiling_from_agreement(tau: float, n_seeds: int) -> float | None:
     if tau <= 0:
         return None
     one = math.sin(math.pi * tau / 2)
-    reliability = n_seeds * one / (1 + (n_seeds - 1) * one)
-    return 2 / math.pi * math.asin(min(1.0, math.sqrt(reliability)))
+    return min(1.0, n_seeds * one / (1 + (n_seeds - 1) * one))
 
 
 def _spreads(

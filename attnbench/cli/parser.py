@@ -15,7 +15,7 @@ from attnbench.cli.lookup import query, sql, top
 from attnbench.cli.options import device, positive, whole
 from attnbench.cli.release import download, verify
 from attnbench.cli.searches import GRID, search
-from attnbench.cli.studies import plot, tau
+from attnbench.cli.studies import plot, tau, transfer
 from attnbench.cli.subnets import groundtruth, scoring_options, tftas
 from attnbench.cli.windows import WINDOW_HELP
 from attnbench.dataset.schema import INHERITED_PROTOCOLS
@@ -91,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     command = add(tau, backbone=True)
     _ranking_options(command)
 
+    command = add(transfer)
+    command.add_argument("--backbone", action="append", help="only this one; repeat for two or more; default: all")
+    command.add_argument("--protocol", default="fmnist-micro", help="default: fmnist-micro")
+    command.add_argument("--all", action="store_true", help="also graphs that fail a check, which flatters")
+    _resamples(command)
+
     command = add(search, backbone=True)
     _search_options(command)
     command.add_argument("--plot", metavar="FILE", help="also draw regret over the budget spent")
@@ -110,9 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--limit", type=positive, metavar="N", help="the first N subnets only")
     command.add_argument("--given", choices=("params", "macs"), default="params", help="held fixed; default: params")
-    command.add_argument(
-        "--resamples", type=whole, default=1000, help="of the bootstrap; 0: no interval; default: 1000"
-    )
+    _resamples(command)
     scoring_options(command)
 
     command = add(tftas, data=False)
@@ -136,6 +140,10 @@ def _ranking_options(command: Any) -> None:
     command.add_argument("--proxy", action="append", help="only this one; repeat for several; default: all but parts")
     command.add_argument("--given", help="cost that the partial tau holds fixed; default: macs, of subnets params")
     command.add_argument("--weight-seed", type=whole, default=0, help="initial weights that were scored; default: 0")
+    _resamples(command)
+
+
+def _resamples(command: Any) -> None:
     command.add_argument(
         "--resamples", type=whole, default=1000, help="of the bootstrap; 0: no interval; default: 1000"
     )

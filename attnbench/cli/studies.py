@@ -1,4 +1,4 @@
-"""Commands that study the table: tau, plot. They read frames from the benchmark and hand them to analysis."""
+"""Commands that study the table: tau, transfer, plot. They read frames from the benchmark and hand them to analysis."""
 
 from __future__ import annotations
 
@@ -54,6 +54,58 @@ def tau(args: argparse.Namespace) -> int:
         show(f"ceiling: {ceiling_text(records[0])}", "")
     show("top tenth: overlap of the best tenth by score and by accuracy; chance is 0.1")
     return 0
+
+
+def transfer(args: argparse.Namespace) -> int:
+    """Whether a ranking on one backbone holds on another: tau between backbones, and what seed noise lets it reach."""
+    ranks = transfer_ranks_of(
+        load_bench(args),
+        sound=not args.all,
+        protocol=args.protocol,
+        backbones=args.backbone,
+        n_resamples=args.resamples,
+    )
+    if args.json:
+        return show_json(ranks.to_dict("records"))
+    records = ranks.to_dict("records")
+    columns = (
+        "measured on",
+        "used on",
+        number("n"),
+        number("tau"),
+        number("if they agree"),
+        number("top tenth"),
+        number("regret"),
+        number("random"),
+    )
+    show(f"Kendall's tau between mean validation top-1 on two backbones, {args.protocol}", "")
+    show_table(POPULATIONS["all" if args.all else "sound"], columns, [transfer_cells(row) for row in records])
+    show(*(f"{row['backbone']} and {row['other']}: {row['note']}" for row in records if row["note"]))
+    show(
+        "if they agree: tau of two equal rankings under the noise that two seeds of one backbone show (a normal model)",
+        "top tenth: overlap of the best tenths; chance is about 0.1",
+        "regret: points lost on the second by the best of the first's best tenth; random: of as many drawn at random",
+    )
+    return 0
+
+
+def transfer_ranks_of(bench: Benchmark, *, sound: bool = True, **options: Any) -> pd.DataFrame:
+    """`transfer_ranks` of a benchmark's runs, over its sound graphs or over all.
+
+    Raises: ValueError (see `transfer_ranks`).
+    """
+    from attnbench.analysis.transfer import transfer_ranks
+
+    architectures = bench.table("architectures")
+    checked = architectures.dropna(subset=["is_sound"])
+    keys = checked.loc[checked["is_sound"].astype(bool), "key"] if sound else architectures["key"]
+    return transfer_ranks(bench.table("runs"), keys=set(keys), **options)
+
+
+def transfer_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """What a row of `transfer_ranks` says, a cell each: backbones, n, tau, and what it is judged by."""
+    numbers = (_two(row[name]) for name in ("tau_of_noise", "top_overlap", "regret", "random_regret"))
+    return (row["backbone"], row["other"], count(row["n"]), interval_text(row, "tau"), *numbers)
 
 
 def plot(args: argparse.Namespace) -> int:
@@ -133,9 +185,14 @@ def _ranking(args: argparse.Namespace) -> dict[str, Any]:
 
 def title_of(population: str, backbone: str) -> str:
     """What a population of graphs, or of the subnets of a space, is."""
+    return POPULATIONS[population].replace("graphs", members_of(backbone))
+
+
+def members_of(backbone: str) -> str:
+    """What is ranked on a backbone, or in a space that stands in its place."""
     from attnbench.space.subnet_named import SPACES
 
-    return POPULATIONS[population].replace("graphs", "subnets" if backbone in SPACES else "graphs")
+    return "subnets" if backbone in SPACES else "graphs"
 
 
 def _score_figure(bench: Benchmark, args: argparse.Namespace) -> Axes:

@@ -149,17 +149,18 @@ def parse_table(content: bytes, table: Table, where: str, *, shard: bool = False
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    schema = table.shard if shard else table.arrow
+    way_out = "Copy it again from where it was measured, or move it away." if shard else _WAY_OUT
     try:
         # Not read_table: it loads pyarrow.dataset, and that loads pandas.
         rows = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{where} is no whole Parquet file ({error}). {_WAY_OUT}") from None
-    schema = table.shard if shard else table.arrow
+        raise DataError(f"{where} is no whole Parquet file ({error}). {way_out}") from None
     if not rows.schema.equals(schema):
         have, want = set(map(str, rows.schema)), set(map(str, schema))
         raise DataError(
             f"{where} has other columns than schema version {SCHEMA_VERSION} of {table.name}: "
-            f"unexpected {sorted(have - want)}, missing {sorted(want - have)}. {_WAY_OUT}"
+            f"unexpected {sorted(have - want)}, missing {sorted(want - have)}. {way_out}"
         )
     return rows
 
@@ -213,12 +214,13 @@ def write_table(
 
 
 def write_release(
-    directory: Path, tables: Mapping[str, Iterable[Mapping[str, Any]] | pa.Table], data_version: str
+    directory: Path, tables: Mapping[str, Iterable[Mapping[str, Any]] | pa.Table], data_version: str | None = None
 ) -> Manifest:
     """Writes some tables of a release, sorted by their identity, then the manifest over all tables present.
 
-    Tables not given stay as they are. Killed at any moment, it leaves the old release, or one that `finish_release`
-    makes the new one. One process writes at a time, others wait. Raises: DataError (see `to_arrow`).
+    Tables not given stay as they are, and without a data version the release keeps its own. Killed at any moment, it
+    leaves the old release, or one that `finish_release` makes the new one. One process writes at a time, others wait.
+    Raises: DataError (see `to_arrow`, `read_manifest`).
     """
     made = {name: to_arrow(rows, TABLES[name]) for name, rows in tables.items()}
     directory.mkdir(parents=True, exist_ok=True)
@@ -227,7 +229,9 @@ def write_release(
         for name, rows in made.items():
             table = TABLES[name]
             write_table(_beside(directory, name), rows.sort_by([(c, "ascending") for c in table.identity]), table)
-        manifest = _write_manifest(directory, data_version, _PENDING)
+        # Read only now: another builder may have made a release meanwhile.
+        version = data_version or read_manifest(directory).data_version
+        manifest = _write_manifest(directory, version, _PENDING)
         _finish(directory)
     return manifest
 

@@ -239,7 +239,7 @@ REJECTIONS = Table(
 LATENCY = Table(
     "latency",
     "Time and memory of one attention alone over the number of tokens: no projections, no network around it. Batch 1, "
-    "one head of width 64, float32, inference, one thread, denormal numbers flushed to zero.",
+    "one head of width 64, float32, inference, one thread, denormal numbers flushed to zero, freed memory kept.",
     (
         KEY,
         TEXT,
@@ -247,7 +247,7 @@ LATENCY = Table(
         Column(
             "latency_ms",
             "float64",
-            "one forward pass without gradients, in processor time, the median of several",
+            "one forward pass without gradients, in processor time: the fastest of five rounds' medians",
             unit="ms",
             better="lower",
         ),

@@ -6,10 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from attnbench.dataset.columns import Columns
-from attnbench.dataset.files import Manifest, read_manifest, read_table
+from attnbench.dataset.files import read_manifest, read_table
 from attnbench.dataset.schema import INHERITED_PROTOCOLS, KINDS, PROTOCOL_CLASSES, STATUSES, TABLES
 from attnbench.errors import DataError, InvalidGraph, InvalidSubnet
 
@@ -53,24 +54,17 @@ def verify(directory: Path) -> Report:
         except DataError as error:
             problems.append(Problem(name, "files", str(error)))
     for name, columns in tables.items():
-        problems += _table_problems(name, columns, manifest)
+        if name in manifest.tables and columns.table.num_rows != manifest.tables[name].rows:
+            listed = manifest.tables[name].rows
+            problems.append(Problem(name, "row count", f"{columns.table.num_rows} rows, the manifest lists {listed}"))
+        problems += row_problems(name, columns)
     if "architectures" in tables:
         known = set(tables["architectures"]["key"])
         for name in tables:
             if "key" in TABLES[name].column_names:
                 strangers = sorted(set(tables[name]["key"]) - known)
                 problems += _some(name, "keys known", strangers, "keys that architectures lacks")
-        problems += _architecture_problems(tables["architectures"])
     problems += _key_problems(tables)
-    problems += _backbone_problems(tables)
-    if "runs" in tables:
-        problems += _run_problems(tables["runs"])
-    if "cells" in tables:
-        problems += _cell_problems(tables["cells"])
-    if "latency" in tables:
-        problems += _latency_problems(tables["latency"])
-    if "published" in tables:
-        problems += _published_problems(tables["published"])
     rows = {name: columns.table.num_rows for name, columns in tables.items()}
     return Report(str(directory), manifest.data_version, rows, tuple(problems))
 
@@ -82,17 +76,19 @@ def _some(table: str, rule: str, found: list[str], what: str) -> list[Problem]:
     return [Problem(table, rule, f"{len(found)} {what}: {'; '.join(found[:_SHOWN])}{more}")]
 
 
-def _table_problems(name: str, columns: Columns, manifest: Manifest) -> Iterator[Problem]:
+def row_problems(name: str, columns: Columns) -> Iterator[Problem]:
+    """The broken rules that a table shows by itself, without the others and without its texts being parsed."""
     table = TABLES[name]
-    if name in manifest.tables and columns.table.num_rows != manifest.tables[name].rows:
-        listed = manifest.tables[name].rows
-        yield Problem(name, "row count", f"{columns.table.num_rows} rows, the manifest lists {listed}")
     for column in table.columns:
         if not column.nullable and columns.table.column(column.name).null_count:
             yield Problem(name, "no null", f"column {column.name} holds null")
     identities = Counter(zip(*(columns[c] for c in table.identity), strict=True))
     doubled = [str(identity) for identity, count in identities.items() if count > 1]
     yield from _some(name, "identity", doubled, f"rows that are not one per ({', '.join(table.identity)})")
+    if {"key", "backbone"} <= set(table.column_names):
+        yield from _backbone_problems(name, columns)
+    if name in _RULES:
+        yield from _RULES[name](columns)
 
 
 def _architecture_problems(table: Columns) -> Iterator[Problem]:
@@ -134,21 +130,21 @@ def _key_problems(tables: Mapping[str, Columns]) -> Iterator[Problem]:
         yield from _some(name, "keys derivable", wrong, "rows whose key does not follow from their text")
 
 
-def _backbone_problems(tables: Mapping[str, Columns]) -> Iterator[Problem]:
+def _backbone_problems(name: str, table: Columns) -> Iterator[Problem]:
     """Subnets stand in their space, attention in a backbone."""
     from attnbench.space.subnet_named import SPACES
 
-    for name, table in tables.items():
-        if {"key", "backbone"} <= set(TABLES[name].column_names):
-            pairs = sorted(set(zip(table["key"], table["backbone"], strict=True)))
-            odd = [f"{key} on {backbone}" for key, backbone in pairs if key.startswith("sn") != (backbone in SPACES)]
-            yield from _some(name, "backbone", odd, "attentions in a space of subnets, or subnets outside every space")
+    pairs = sorted(set(zip(table["key"], table["backbone"], strict=True)))
+    odd = [f"{key} on {backbone}" for key, backbone in pairs if key.startswith("sn") != (backbone in SPACES)]
+    yield from _some(name, "backbone", odd, "attentions in a space of subnets, or subnets outside every space")
 
 
 def _run_problems(runs: Columns) -> Iterator[Problem]:
     rules: dict[str, Callable[[int], bool]] = {
         "status": lambda i: runs["status"][i] in STATUSES,
         "protocol": lambda i: runs["protocol"][i] in PROTOCOL_CLASSES,
+        "seed": lambda i: runs["seed"][i] >= 0,
+        "time": lambda i: _is_time(runs["finished_at"][i]),
         "curves of one length": lambda i: len(runs["val_curve"][i]) == len(runs["val_loss_curve"][i]),
         "validation is the curve's end": lambda i: (
             runs["status"][i] == "diverged" or runs["val_curve"][i][-1:] == (runs["val_top1_percent"][i],)
@@ -181,6 +177,15 @@ def _run_problems(runs: Columns) -> Iterator[Problem]:
     yield from _some("runs", "one recipe", mixed, "backbones and protocols with several protocol hashes")
 
 
+def _is_time(stamp: str) -> bool:
+    """Whether it is a date and time of ISO 8601."""
+    try:
+        datetime.fromisoformat(stamp.replace("Z", "+00:00"))
+    except ValueError:
+        return False
+    return True
+
+
 def _latency_problems(table: Columns) -> Iterator[Problem]:
     measured = zip(table["key"], table["n_tokens"], table["latency_ms"], table["peak_bytes"], strict=True)
     odd = [f"{key} N={n}" for key, n, ms, peak in measured if n < 1 or not 0 < ms < math.inf or peak < 0]
@@ -206,3 +211,13 @@ def _cell_problems(cells: Columns) -> Iterator[Problem]:
     full = math.prod(len(set(cells[name])) for name in identity)
     if cells.table.num_rows and cells.table.num_rows != full:
         yield Problem("cells", "closed grid", f"{cells.table.num_rows} cells; all combinations would be {full}")
+
+
+# What a table's rows must hold beyond the schema.
+_RULES: Mapping[str, Callable[[Columns], Iterator[Problem]]] = {
+    "architectures": _architecture_problems,
+    "cells": _cell_problems,
+    "latency": _latency_problems,
+    "published": _published_problems,
+    "runs": _run_problems,
+}

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid, attend
 from attnbench.nn.blocks import Block, ClassTokenBlocks, init_linears
-from attnbench.nn.padding import Size, padded, patch_grid
-from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
+from attnbench.nn.padding import Size, padded, require_size
+from attnbench.nn.stages import for_one_attention, need_one_each, pyramid_grids, searched_blocks
 
 EPS = 1e-5
 
@@ -50,10 +50,8 @@ class CSwinConfig:
     @property
     def grids(self) -> tuple[Grid, ...]:
         """The tokens of each stage. Raises: ValueError where a stage cannot be halved."""
-        grids = [Grid(*patch_grid(self.padded_size, (self.patch_size, self.patch_size)))]
-        for _ in self.depths[1:]:
-            grids.append(Grid(*patch_grid((grids[-1].rows, grids[-1].cols), (2, 2))))
-        return (*grids[:-1], Grid(grids[-1].rows, grids[-1].cols, prefix=int(self.class_token)))
+        patch_size = (self.patch_size, self.patch_size)
+        return pyramid_grids(self.padded_size, patch_size, len(self.depths), prefix=int(self.class_token))
 
     def build(self, graph: GraphFunction) -> nn.Module:
         need_one_each(
@@ -85,7 +83,7 @@ class CSwinConfig:
             ]
             stages.append(Stage(ConvEmbed(n_channels, width, patch_size), grid, blocks))
             patch_size, n_channels = 2, width
-        model = CSwin(stages, self.widths[-1], self.n_classes)
+        model = CSwin(stages, self.padded_size, self.widths[-1], self.n_classes)
         init_linears(model)
         return padded(model, self.image_size, self.padded_size)
 
@@ -103,14 +101,16 @@ class CSwinWithClassToken(CSwinConfig):
 class CSwin(nn.Module):
     """Stages, then the mean of the tokens, or the class token, to the classifier."""
 
-    def __init__(self, stages: list[Stage], width: int, n_classes: int):
+    def __init__(self, stages: list[Stage], image_size: Size, width: int, n_classes: int):
         super().__init__()
+        self.image_size = image_size
         self.stages = nn.Sequential(*stages)
         self.norm = nn.LayerNorm(width, eps=EPS)
         self.head = nn.Linear(width, n_classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (B, channels, rows, cols) to logits (B, classes)."""
+        """Images (B, channels, rows, cols) to logits (B, classes). Raises: ValueError for images of another size."""
+        require_size(images, self.image_size)
         return self.head(self.norm(self.stages(images).flatten(2).mT).mean(1))
 
     def get_classifier(self) -> nn.Module:

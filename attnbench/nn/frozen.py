@@ -1,4 +1,4 @@
-"""What is frozen: protocols whose rows are in the table, by backbone. A hash here changes no more."""
+"""The hash that rows carry: of recipe, backbone and operators, checked against what is frozen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnbench.errors import DataError
 from attnbench.nn.backbones import backbone_config
-from attnbench.nn.frozen_full import FROZEN_FULL
+from attnbench.nn.frozen_hashes import FROZEN as FROZEN
 from attnbench.nn.full import FULL
 from attnbench.nn.operators import SEMANTICS_VERSION
 from attnbench.nn.protocol import PROTOCOLS, Protocol, protocol, protocol_hash
@@ -15,19 +15,6 @@ from attnbench.nn.subnet import NETWORKS_VERSION
 from attnbench.space.subnet_cost import Frame
 from attnbench.space.subnet_named import SPACES
 from attnbench.space.subnet_spaces import SubnetSpace
-
-FROZEN: dict[str, dict[str, str]] = {
-    "fmnist-micro": {
-        "deit": "a4bf19616669c6cf",
-        "pvt": "baacf7a305524f6d",
-        "swin": "bf0289f0c966a15a",
-        "cswin": "30163f84d9ec5a65",
-    },
-    "micro-scratch": {"autoformer-micro": "d9f33553f1fb1353"},
-    "micro-entangled": {"autoformer-micro": "818c4f2d3c530c12"},
-    "micro-classical": {"autoformer-micro": "652d07f4219c300b"},
-    **FROZEN_FULL,
-}
 
 
 def run_hash(protocol_name: str, backbone: str) -> str:

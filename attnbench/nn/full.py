@@ -1,6 +1,7 @@
-"""The published sizes of the backbones, for images of 224 x 224 pixels and 1,000 classes.
+"""The full sizes of the backbones, for images of 224 x 224 pixels and 1,000 classes.
 
-Which stages are searched, windows and stochastic depth are those of AttnZero's ImageNet configs.
+Depths, which stages are searched, windows and stochastic depth are those of AttnZero's ImageNet configs. But for
+CSwin's, the depths are also the published ones.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def swin(width: int, n_heads: tuple[int, ...], depths: tuple[int, ...], searched
 
 
 def cswin(width: int, n_heads: int, depths: tuple[int, ...], drop_path: float) -> CSwinConfig:
-    """CSwin, Dong et al. 2022; the searched blocks see the whole grid."""
+    """CSwin, Dong et al. 2022; the searched blocks see the whole grid. Its own depths: 1-2-21-1, twice 2-4-32-2."""
     return CSwinConfig(
         image_size=(224, 224),
         padded_size=(224, 224),
@@ -92,6 +93,7 @@ FULL: dict[str, DeepViTConfig | PVTConfig | PVT2Config | SwinConfig | CSwinConfi
     "pvt-tiny": pvt((2, 2, 2, 2), 0.1),
     "pvt-small": pvt((3, 4, 6, 3), 0.1),
     "pvt-medium": pvt((3, 4, 18, 3), 0.3),
+    "pvt-large": pvt((3, 8, 27, 3), 0.3),
     "pvt2-b0": PVT2Config(
         image_size=(224, 224),
         widths=(32, 64, 160, 256),

@@ -1,7 +1,7 @@
 """Images of a data set as batches: decoded, augmented by timm, the same whoever reads them.
 
 Every draw of an augmentation follows from (seed, epoch, image): neither the number of processes nor a restart in the
-middle of a run changes what a network sees.
+middle of a run changes how an image is augmented. Which images are mixed is drawn later, in each process.
 """
 
 from __future__ import annotations

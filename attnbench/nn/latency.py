@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -20,15 +21,21 @@ SIZES = (64, 256, 1024, 4096)
 # memory slows down, not how the work grows.
 N_HEADS, HEAD_WIDTH = 1, 64
 
-MIN_PASSES, MIN_SECONDS = 5, 0.02
+# Other work slows a machine for tens of milliseconds at a time: rounds lie further apart than the passes of one.
+N_ROUNDS = 5
+MIN_PASSES, MIN_SECONDS = 3, 0.004
+
+
+# Of glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 @dataclass(frozen=True)
 class Latency:
     """One graph at one number of tokens; the names are the columns of `latency`.
 
-    latency_ms: one forward pass without gradients, the median of several. peak_bytes: the most that was allocated at
-    once in one pass, the result counted, q, k and v not.
+    latency_ms: one forward pass without gradients: the median of a round's, of the fastest round. peak_bytes: the most
+    that was allocated at once in one pass, the result counted, q, k and v not.
     """
 
     n_tokens: int
@@ -36,29 +43,56 @@ class Latency:
     peak_bytes: int
 
 
-def latency(graph: Graph, n_tokens: int, *, n_heads: int = N_HEADS, head_width: int = HEAD_WIDTH) -> Latency:
-    """Measures a graph on drawn q, k, v of one image, in float32 on the CPU.
+def latencies(
+    graph: Graph, sizes: Sequence[int] = SIZES, *, n_heads: int = N_HEADS, head_width: int = HEAD_WIDTH
+) -> list[Latency]:
+    """Measures a graph at some numbers of tokens, on drawn q, k, v of one image, in float32 on the CPU.
 
-    Passes are timed one by one, five or as many as take 20 ms; two before them are not counted. The clock is the
-    calling thread's processor time: with torch.set_num_threads(1), which it needs, that is what the pass takes on a
-    quiet machine, and a busy one lengthens it by shared caches only, not by waiting. Denormal numbers are flushed to
-    zero: the softmax of a sum over tokens is full of them, and a CPU takes a hundred times longer over each.
+    Five rounds go over all sizes, and in each, passes are timed one by one, three or as many as take 4 ms. The clock
+    is the calling thread's processor time: in a process with one thread (torch.set_num_threads) that keeps its memory
+    (`keep_freed_memory`), that is what the pass takes on a quiet machine, and a busy one lengthens it by shared caches
+    only, not by waiting. Denormal numbers are flushed to zero: the softmax of a sum over tokens is full of them, and a
+    CPU takes a hundred times longer over each.
     Raises: ValueError.
     """
-    if n_tokens < 1:
-        raise ValueError(f"n_tokens = {n_tokens}: an attention needs at least one token.")
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"sizes = {list(sizes)}: an attention needs at least one token; pass sizes such as 64, 256.")
+    passes = [_one_pass(graph, n_tokens, n_heads, head_width) for n_tokens in sizes]
+    with torch.inference_mode(), denormals_flushed():
+        peaks = [peak_bytes(one_pass) for one_pass in passes]
+        rounds = [[median_ms(one_pass) for one_pass in passes] for _ in range(N_ROUNDS)]
+    fastest = map(min, zip(*rounds, strict=True))
+    return [Latency(*found) for found in zip(sizes, fastest, peaks, strict=True)]
+
+
+def median_ms(call: Callable[[], Tensor]) -> float:
+    """What a call takes of this thread's processor time, in milliseconds: the median of one round."""
+    seconds: list[float] = []
+    while len(seconds) < MIN_PASSES or sum(seconds) < MIN_SECONDS:
+        start = time.thread_time()
+        call()
+        seconds.append(time.thread_time() - start)
+    return 1e3 * median(seconds)
+
+
+def _one_pass(graph: Graph, n_tokens: int, n_heads: int, head_width: int) -> Callable[[], Tensor]:
+    # Compiled for each size anew: what a `batchnorm` has seen fits one size only.
+    attention = compile_graph(graph).eval()
     generator = torch.Generator().manual_seed(0)
     q, k, v = torch.randn(3, 1, n_heads, n_tokens, head_width, generator=generator)
-    attention = compile_graph(graph).eval()
-    with torch.inference_mode(), denormals_flushed():
-        attention(q, k, v)
-        peak = peak_bytes(lambda: attention(q, k, v))
-        seconds: list[float] = []
-        while len(seconds) < MIN_PASSES or sum(seconds) < MIN_SECONDS:
-            start = time.thread_time()
-            attention(q, k, v)
-            seconds.append(time.thread_time() - start)
-    return Latency(n_tokens, 1e3 * median(seconds), peak)
+    return lambda: attention(q, k, v)
+
+
+def keep_freed_memory() -> None:
+    """From now on this process keeps the memory that it frees, where its C library is glibc; elsewhere as before.
+
+    Else every pass over values of a megabyte gets fresh pages from the kernel, which fills them with zeros: that can
+    take as long as the pass, and is no property of the attention.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)  # the most that glibc takes
+        mallopt(_M_TRIM_THRESHOLD, 2**30)
 
 
 @contextmanager

@@ -22,15 +22,20 @@ class Padded(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, channels, rows, cols) to logits. Raises: ValueError for images of another size."""
-        if images.shape[2:] != self.image_size:
-            raise ValueError(
-                f"the backbone was built for images of {self.image_size}, but got {tuple(images.shape[2:])}; resize "
-                "the images, or build it for their size."
-            )
+        require_size(images, self.image_size)
         return self.backbone(nn.functional.pad(images, self.border))
 
     def get_classifier(self) -> nn.Module:
         return self.backbone.get_classifier()
+
+
+def require_size(images: Tensor, size: Size) -> None:
+    """Raises: ValueError for images (B, channels, rows, cols) of another size."""
+    if images.shape[2:] != size:
+        raise ValueError(
+            f"the backbone was built for images of {size}, but got {tuple(images.shape[2:])}; resize the images, or "
+            "build it for their size."
+        )
 
 
 def padded(backbone: nn.Module, image_size: Size, padded_size: Size) -> nn.Module:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from attnbench.nn.attention import FrameAttention, GraphFunction, Grid
 from attnbench.nn.blocks import Block, init_linears
-from attnbench.nn.padding import Size, padded, patch_grid
-from attnbench.nn.stages import for_one_attention, need_one_each, searched_blocks
+from attnbench.nn.padding import Size, padded
+from attnbench.nn.stages import for_one_attention, need_one_each, pyramid_grids, searched_blocks
 
 EPS = 1e-6
 
@@ -46,11 +46,7 @@ class PVTConfig:
     @property
     def grids(self) -> tuple[Grid, ...]:
         """The tokens of each stage. Raises: ValueError where a stage cannot be halved."""
-        rows, cols = patch_grid(self.padded_size, self.patch_size)
-        grids = [Grid(rows, cols)]
-        for _ in self.depths[1:]:
-            grids.append(Grid(*patch_grid((grids[-1].rows, grids[-1].cols), (2, 2))))
-        return (*grids[:-1], Grid(grids[-1].rows, grids[-1].cols, prefix=int(self.class_token)))
+        return pyramid_grids(self.padded_size, self.patch_size, len(self.depths), prefix=int(self.class_token))
 
     def build(self, graph: GraphFunction) -> nn.Module:
         need_one_each(

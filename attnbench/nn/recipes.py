@@ -145,6 +145,7 @@ RECIPE_CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "pvt-tiny": PVT | {"clip_norm": None},
         "pvt-small": PVT | {"clip_norm": None},
         "pvt-medium": PVT | {"clip_norm": 1.0},
+        "pvt-large": PVT | {"clip_norm": 1.0, "batch_size": 512},
         "swin-tiny": {},
         "swin-small": {},
         "swin-base": {"batch_size": 512},

@@ -1,11 +1,12 @@
-"""Which blocks of a staged backbone carry the searched attention, written with one letter a stage."""
+"""The stages of a backbone: their tokens, and which of their blocks carry the searched attention."""
 
 from __future__ import annotations
 
 import re
 
-from attnbench.nn.attention import GraphFunction
+from attnbench.nn.attention import GraphFunction, Grid
 from attnbench.nn.operators import GraphModule, compile_graph
+from attnbench.nn.padding import Size, patch_grid
 
 
 def searched_blocks(letters: str, depths: tuple[int, ...]) -> tuple[tuple[bool, ...], ...]:
@@ -26,6 +27,17 @@ def searched_blocks(letters: str, depths: tuple[int, ...]) -> tuple[tuple[bool, 
         if count > depth:
             raise ValueError(f"{stage} in {letters!r} searches {count} blocks of a stage that has {depth}; use A.")
     return tuple(tuple(i < count for i in range(depth)) for count, depth in zip(counts, depths, strict=True))
+
+
+def pyramid_grids(size: Size, patch_size: Size, n_stages: int, prefix: int = 0) -> tuple[Grid, ...]:
+    """The tokens of each stage, each with half the rows and columns of the one before; `prefix` more in the last.
+
+    Raises: ValueError where patches would leave pixels out, or a stage cannot be halved.
+    """
+    sizes = [patch_grid(size, patch_size)]
+    for _ in range(n_stages - 1):
+        sizes.append(patch_grid(sizes[-1], (2, 2)))
+    return tuple(Grid(*side, prefix=prefix if i == n_stages - 1 else 0) for i, side in enumerate(sizes))
 
 
 def need_one_each(n_stages: int, **values: tuple[object, ...]) -> None:

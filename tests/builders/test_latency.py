@@ -68,7 +68,7 @@ def test_a_list_of_formulas(data: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_measured_is_an_error_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert latency.main(["--data", str(data), "--sizes", "0"]) == 1
-    assert "error: n_tokens = 0" in capsys.readouterr().err
+    assert "error: sizes = [0]" in capsys.readouterr().err
     assert latency.main(["--data", str(data), "--graphs", str(data / "absent.txt")]) == 1
     assert "absent.txt" in capsys.readouterr().err
 

@@ -27,6 +27,15 @@ def test_arguments_and_exit_code_are_the_builders_own(monkeypatch: pytest.Monkey
     assert given == [["--check"]]
 
 
+def test_a_builder_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def interrupted(_: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builders.merge.main", interrupted)
+    assert main(["merge"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
+
+
 def test_unknown_builder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bake"]) == 2
     assert re.search("no builder 'bake'; there are: .*merge, ", capsys.readouterr().err)

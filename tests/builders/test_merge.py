@@ -106,6 +106,69 @@ def test_a_merge_killed_between_tables_and_manifest_is_finished_by_the_next(data
     assert verify(data).ok
 
 
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"protocol_hash": "deadbeefdeadbeef"}, "'one recipe': 1 backbones and protocols with several protocol hashes"),
+        ({"val_top1_percent": float("nan")}, '"validation is the curve\'s end"'),
+        ({"test_top1_percent": 250.0}, "'percent'"),
+        ({"status": "banana"}, "'status'"),
+        ({"seed": -5}, "'seed'"),
+        ({"finished_at": "yesterday"}, "'time'"),
+        ({"backbone": "autoformer-micro"}, "'backbone'"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_rows_that_break_a_rule_stop_the_release_and_stay(
+    data: Path, changes: dict[str, Any], rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_manifest(data)
+    good = write_shard(data, "runs", [fresh(tiny.ELU, 1)])
+    bad = write_shard(data, "runs", [fresh(tiny.UNTRAINED, 0) | changes])
+    assert merge.main(["--data", str(data)]) == 1
+    error = capsys.readouterr().err
+    assert f"error: runs would break the rule {rule}" in error
+    assert "Nothing was merged: correct the rows" in error
+    assert str(good) not in error
+    assert (str(bad) in error) == ("protocol_hash" not in changes)  # alone, it has one recipe
+    assert read_manifest(data) == before
+    assert set(shard_paths(data, "runs")) == {good, bad}
+
+
+def test_the_table_takes_frozen_recipes_only(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_shard(data, "runs", [fresh(tiny.ELU, 0, backbone="mine", protocol_hash="00")])
+    monkeypatch.setattr(merge, "DATA", data.resolve())
+    rows = read_table(data, "runs", read_manifest(data)).to_pylist()
+    known = {row["backbone"]: row["protocol_hash"] for row in rows}
+    monkeypatch.setattr(merge, "FROZEN", {"fmnist-micro": known})
+    assert merge.main(["--data", str(data)]) == 1
+    assert "runs of fmnist-micro on mine have the recipe 00, and frozen is none. Nothing was merged; move" in (
+        capsys.readouterr().err
+    )
+    assert len(shard_paths(data, "runs")) == 1
+    monkeypatch.setattr(merge, "FROZEN", {"fmnist-micro": known | {"mine": "00"}})
+    assert merge.main(["--data", str(data)]) == 0
+
+
+def test_a_text_that_is_no_formula_is_named_with_its_shard(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_shard(data, "runs", [fresh(tiny.ELU, 1)])
+    path = write_shard(data, "runs", [fresh(tiny.ELU, 2) | {"text": "q @@ nonsense("}])
+    assert merge.main(["--data", str(data)]) == 1
+    assert f"error: {path} holds a text that is no architecture: " in capsys.readouterr().err
+
+
+def test_a_version_must_be_higher(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert merge.main(["--data", str(data), "--version", "0.0.0"]) == 1
+    assert (
+        "error: --version 0.0.0 is not higher than 0.0-test, which this release has already" in capsys.readouterr().err
+    )
+    with pytest.raises(SystemExit):
+        merge.main(["--data", str(data), "--version", "banana"])
+    assert "argument --version: expected a version such as 1.2.3, got 'banana'" in capsys.readouterr().err
+
+
 def test_without_a_release_there_is_nothing_to_merge_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert merge.main(["--data", str(tmp_path)]) == 1
     assert "has no manifest.json: run `python -m builders enumerate` first" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from builders import latency, score, train
-from builders.options import device, in_list, minutes, names, seeds, sizes, whole
+from builders.options import data_version, device, in_list, minutes, names, seeds, sizes, whole
 from builders.texts import read_texts
 
 
@@ -30,6 +30,9 @@ def test_what_is_taken() -> None:
         (whole, "1.5", "got '1.5'"),
         (seeds, "0,x", "expected a whole number from 0 to 2147483647, got 'x'"),
         (seeds, "99999999999999999999", "got '99999999999999999999'"),
+        (seeds, ",", "expected seeds such as 0,1,2, got ','"),
+        (data_version, "1.2", "expected a version such as 1.2.3, got '1.2'"),
+        (data_version, "banana", "got 'banana'"),
         (sizes, ",", "expected numbers of tokens such as 64,256, got ','"),
         (sizes, "64,many", "got 'many'"),
         (names, ", ", "expected names with commas between them, got ', '"),
@@ -63,6 +66,13 @@ def test_builders_say_which_option_it_was(
     with pytest.raises(SystemExit):
         builder.main(options)
     assert message in capsys.readouterr().err
+
+
+def test_a_file_without_a_formula_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "graphs.txt"
+    file.write_text("\n  \n")
+    with pytest.raises(ValueError, match=r"graphs\.txt holds no line; expected an architecture a line"):
+        read_texts(file, "deit")
 
 
 def test_a_file_of_formulas_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from attnbench.nn.frozen import run_hash
 from builders import status
-from builders.shards import write_shard
+from builders.shards import read_shards, write_shard
 from builders.status import last_sitting
 from tests.dataset import tiny
 
@@ -73,6 +74,16 @@ def test_rows_of_another_recipe_do_not_count_and_are_told(data: Path, capsys: py
     told = {(row["protocol"], row["backbone"], row["protocol_hash"]): row["rows"] for row in others}
     assert told["fmnist-micro", "deit", "f00d"] == sum(row["protocol"] == "fmnist-micro" for row in released)
     assert not any(row["protocol_hash"] == HASH for row in others)
+    # Rows of the campaign are none beside it, whichever protocol was asked about.
+    assert report(data, capsys, "--protocol", "micro-scratch")["other_rows"] == others
+
+
+def test_a_time_that_is_none_is_an_error_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = read_shards(data, "runs").to_pylist()
+    odd = {name: value for name, value in rows[0].items() if name != "key"}
+    write_shard(data, "runs", [odd | {"seed": seed, "finished_at": "yesterday"} for seed in (1, 2)])
+    assert status.main(["--data", str(data)]) == 1
+    assert capsys.readouterr().err == "error: Invalid isoformat string: 'yesterday'\n"
 
 
 def test_subnets_are_reported_beside_the_attentions(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +96,11 @@ def test_subnets_are_reported_beside_the_attentions(data: Path, capsys: pytest.C
 
 
 def stamps(*rows: tuple[str, float]) -> list[dict[str, Any]]:
-    return [{"finished_at": f"2026-11-30T{time}Z", "train_seconds": seconds} for time, seconds in rows]
+    """A row for each time, every one of another graph."""
+    return [
+        {"finished_at": f"2026-11-30T{time}Z", "train_seconds": seconds, "key": f"k{i}"}
+        for i, (time, seconds) in enumerate(rows)
+    ]
 
 
 def test_the_pace_is_that_of_the_last_sitting() -> None:
@@ -95,6 +110,26 @@ def test_the_pace_is_that_of_the_last_sitting() -> None:
     assert sitting is not None
     assert sitting.workers == 2
     assert sitting.rows_per_hour == pytest.approx(3600 * 19 / 271)
+
+
+def test_seeds_that_were_trained_in_one_pass_are_one_worker() -> None:
+    stacks = [row | {"train_seconds": 10.0} for minute in range(5) for row in 3 * stamps((f"10:{minute:02}:00", 0.0))]
+    sitting = last_sitting(stacks)
+    assert sitting is not None
+    assert (sitting.workers, sitting.rows_per_hour) == (1, pytest.approx(3600 * 14 / 240))
+
+
+def test_evaluation_between_runs_does_not_hide_workers() -> None:
+    rng, runs = Random(0), []
+    for _ in range(8):
+        end = rng.uniform(0, 20)
+        for _ in range(20):
+            seconds = rng.uniform(12, 18)
+            end += seconds + 4  # of evaluation
+            runs.append((f"10:{int(end) // 60:02}:{end % 60:09.6f}", seconds))
+    sitting = last_sitting(stamps(*sorted(runs)))
+    assert sitting is not None
+    assert sitting.workers == 8
 
 
 def test_a_single_row_has_no_pace() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import builders.train
+from attnbench import __version__
 from attnbench.nn import frozen, protocol
 from attnbench.nn.data import SHA256
 from attnbench.nn.frozen import run_hash
@@ -43,10 +44,20 @@ def refusal(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> st
         (["--backbone", "deit2"], "error: unknown backbone 'deit2'; known: deit, pvt, "),
         (["--protocol", "fmnist"], "error: unknown protocol 'fmnist'; known: fmnist-micro, "),
         (["--protocol", "micro-entangled"], "error: micro-entangled trains a supernet: python -m builders supernet"),
-        (["--address", "10.0.0.1:6379"], "--address and --gpus-per-unit are for Ray; pass --engine ray with them"),
+        (
+            ["--address", "10.0.0.1:6379"],
+            "and --gpus-per-unit are for Ray; pass --engine ray with them",
+        ),
         (["--gpus-per-unit", "1"], "are for Ray; pass --engine ray"),
+        (
+            ["--engine", "ray", "--cpus-per-unit", "-1"],
+            "a unit asks for -1 CPUs and 0 GPUs; expected more than 0 CPUs, such as 1 or 0.5, and 0 GPUs or more",
+        ),
+        (["--engine", "ray", "--gpus-per-unit", "nan"], "a unit asks for 1 CPUs and nan GPUs; expected more than 0"),
         (["--engine", "ray", "--device", "cuda"], "pass --gpus-per-unit, such as 0.1"),
         pytest.param(["--device", "cuda:63"], "error: cuda:63 is not here: torch ", id="no such GPU"),
+        (["--cpus-per-unit", "0.5"], "--address, --cpus-per-unit and --gpus-per-unit are for Ray; pass --engine ray"),
+        (["--images-at-once", "7"], "--images-at-once is for full backbones; fmnist-micro trains whole batches"),
         (["--cuda-graphs"], "--cuda-graphs needs --device cuda; it was cpu"),
         (["--stack", "0"], "1 or more; it was 0"),
         (["--workers", "-1"], "--workers is a number of processes, or 0 for none beside this one; it was -1"),
@@ -62,6 +73,12 @@ def test_arguments_that_cannot_be_followed_are_refused(
     options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refusal(tmp_path, capsys, *options)
+
+
+def test_without_git_the_code_has_its_version_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train.code_version().startswith(__version__)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert train.code_version() == __version__
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

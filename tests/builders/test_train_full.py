@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from attnbench.errors import DataError
 from attnbench.nn import full_train
 from attnbench.nn.datasets import SOURCES
 from attnbench.nn.frozen import FROZEN
@@ -159,20 +161,53 @@ def test_a_changed_recipe_is_refused_against_rows_of_the_old_one(
         (["--backbone", "vgg"], f"unknown backbone: {PROTOCOL} has no recipe for 'vgg'; it has one for {BACKBONE}"),
         (["--backbone", "pvt"], f"error: {PROTOCOL} has no recipe for 'pvt'"),
         (["--dataset", "nowhere"], "nowhere/cifar-100-binary.tar.gz is missing"),
-        (["--minutes", "3"], "--minutes, --engine, --stack and --cuda-graphs are for micro backbones"),
+        (["--minutes", "3"], "--minutes, --engine with its options, --stack and --cuda-graphs are for micro backbones"),
+        (["--address", "h:1"], "are for micro backbones"),
+        (["--cpus-per-unit", "9"], "are for micro backbones"),
         (["--stack", "2"], "for micro backbones. Start cifar100-300e under torchrun"),
         (["--limit", "-1"], "--limit is a number of runs; it was -1"),
         (["--workers", "-1"], "--workers is a number of processes, or 0 for none beside this one; it was -1"),
         (["--images-at-once", "0"], "--images-at-once is a number of images, 1 or more; it was 0"),
         (["--device", "cuda:1"], "trains on --device cpu or cuda, not cuda:1; choose GPUs by CUDA_VISIBLE_DEVICES"),
-        (["--graphs", "/dev/null"], "0 runs to train"),
+        (["--graphs", "/dev/null"], "error: /dev/null holds no line; expected an architecture a line"),
     ],
 )
 def test_what_is_refused_is_named(
     trainer: Trainer, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert trainer(*more) == (0 if "0 runs" in message else 1)
+    assert trainer(*more) == 1
     assert message in capsys.readouterr().err
+
+
+def test_short_memory_names_the_run_and_the_way_out(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_full = full_train.train_full
+
+    def short(graph: Any, *args: Any, **options: Any) -> Any:
+        if graph.graph.text == GRAPHS[1]:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore")
+        return train_full(graph, *args, **options)
+
+    monkeypatch.setattr(full_train, "train_full", short)
+    assert trainer() == 1
+    error = capsys.readouterr().err
+    assert f"error: memory is too short for {BACKBONE} seed 0 {GRAPHS[1]}: CUDA out of memory. Tried to" in error
+    assert "GiB. Pass --images-at-once with a part of the" in error
+    assert set(rows(tmp_path)) == {GRAPHS[0]}
+
+
+@pytest.mark.parametrize("workers", ["0", "1"], ids=["here", "in a reader"])
+def test_an_image_that_cannot_be_read_is_named_without_a_traceback(
+    workers: str, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Any) -> Any:
+        raise DataError("a.JPEG is no whole image (cut). Unpack the data set anew.")
+
+    monkeypatch.setattr("attnbench.nn.images.read_image", broken)
+    assert trainer("--workers", workers) == 1
+    *_, last = capsys.readouterr().err.strip().splitlines()
+    assert last == "error: a.JPEG is no whole image (cut). Unpack the data set anew."
 
 
 def test_too_few_gpus_are_named(

@@ -101,6 +101,13 @@ def test_two_that_write_one_release_take_turns(release: Path) -> None:
     assert files.read_manifest(release).data_version == "0.2"
 
 
+def test_without_a_version_the_one_of_the_moment_of_writing_stays(release: Path) -> None:
+    files.write_release(release, {"runs": tables()["runs"]}, "0.3")
+    assert files.write_release(release, {"costs": tables()["costs"]}).data_version == "0.3"
+    with pytest.raises(DataError, match=r"is no data release"):
+        files.write_release(release / "empty", {"costs": tables()["costs"]})
+
+
 def test_half_written_files_of_a_killed_process_go(release: Path) -> None:
     (release / "..runs.parquet.next.abc.tmp").write_bytes(b"PAR")
     (release / ".runs.parquet.next").write_bytes(b"PAR1")

@@ -72,6 +72,8 @@ RULES = {
     "test only when ok": (runs(test_top1_percent=None), "runs", "1 rows"),
     "test only when ok, inherited": (runs(protocol="micro-entangled", protocol_hash="1"), "runs", "1 rows"),
     "percent": (runs(test_top1_percent=101.0), "runs", "1 rows"),
+    "seed": (runs(seed=-5), "runs", "1 rows that break this rule: ag1-.* deit seed -5"),
+    "time": (runs(finished_at="yesterday"), "runs", "1 rows"),
     "finite": (runs(val_loss_curve=[1.0, float("nan"), 1.0]), "runs", "1 rows"),
     "one recipe": (runs(protocol_hash="beef"), "runs", r"1 backbones and .*: deit, fmnist-micro: \['beef', 'f00d'\]"),
     "positive": (lambda t: t["latency"][0].update(latency_ms=0.0), "latency", "1 rows .* cannot be: ag1-.* N=64"),

@@ -120,6 +120,13 @@ def test_settings_that_do_not_fit_are_refused(changed: dict, message: str) -> No
         replace(SMALL, **changed).build(SOFTMAX)
 
 
+@pytest.mark.parametrize("size", [(24, 16), (15, 24)])
+def test_images_of_another_size_are_refused_though_the_tokens_would_fit(size: tuple[int, int]) -> None:
+    model = replace(SMALL, image_size=(16, 24)).build(SOFTMAX)
+    with pytest.raises(ValueError, match=rf"built for images of \(16, 24\), but got \({size[0]}, {size[1]}\); resize"):
+        model(torch.zeros(1, 1, *size))
+
+
 def test_another_number_of_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="the attention got 5 tokens but was built for 4"):
         CrossFrame(8, 2, SOFTMAX, Grid(2, 2), 1)(torch.zeros(1, 5, 8))

@@ -43,6 +43,25 @@ def test_softmax_versions_have_the_parameters_of_timms(name: str, timms: str) ->
 
 
 @pytest.mark.parametrize(
+    ("name", "softmax_millions", "trial_millions", "trial_giga_macs"),
+    [
+        ("pvt-tiny", 13.2, 11.38, 2.024),
+        ("pvt-small", 24.5, 20.22, 4.005),
+        ("pvt-medium", 44.2, 35.06, 6.998),
+        ("pvt-large", 61.4, 47.51, 10.33),
+    ],
+)
+def test_sizes_of_pvt(name: str, softmax_millions: float, trial_millions: float, trial_giga_macs: float) -> None:
+    """As the paper rounds them, and as AttnZero's code, whose searched blocks reduce no keys, comes to."""
+    with torch.device("meta"):
+        softmax = count_params(replace(FULL[name], searched="BBBB").build(SOFTMAX))
+        trial = FULL[name].build(TRIAL_105)
+        assert round(softmax / 1e6, 1) == softmax_millions
+        assert count_params(trial) / 1e6 == pytest.approx(trial_millions, rel=5e-4)
+        assert count_macs(trial, (3, 224, 224)) / 1e9 == pytest.approx(trial_giga_macs, rel=5e-4)
+
+
+@pytest.mark.parametrize(
     ("name", "sizes"),
     [
         ("deit-tiny", [(3, 197, 64)] * 12),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import platform
+import resource
+import subprocess
+import sys
+
 import pytest
 import torch
 
-from attnbench.nn.latency import denormals_flushed, latency, peak_bytes
+from attnbench.nn import latency as timing
+from attnbench.nn.latency import SIZES, Latency, denormals_flushed, latencies, median_ms, peak_bytes
 from attnbench.nn.operators import compile_graph
 from attnbench.space.cost import best_order
 from attnbench.space.graph import program
@@ -27,7 +33,8 @@ N, D, HEADS = 48, 8, 2
     ],
 )
 def test_peak_memory_by_hand(formula: str, values: int) -> None:
-    assert latency(parse(formula), N, n_heads=HEADS, head_width=D).peak_bytes == 4 * values
+    (found,) = latencies(parse(formula), [N], n_heads=HEADS, head_width=D)
+    assert found.peak_bytes == 4 * values
 
 
 def test_memory_inside_an_operator_counts() -> None:
@@ -39,16 +46,16 @@ def test_memory_inside_an_operator_counts() -> None:
 @pytest.mark.parametrize("name", ["softmax", "kernel linear elu1", "Trial 105"])
 def test_peak_memory_grows_as_the_largest_value_does(name: str) -> None:
     graph = named_graphs()[name]
-    small, large = (latency(graph, n, n_heads=1, head_width=16).peak_bytes for n in (512, 1024))
+    small, large = (found.peak_bytes for found in latencies(graph, (512, 1024), n_heads=1, head_width=16))
     largest = max(step.shape.count("N") for step in program(best_order(graph.root)))
     assert large / small == pytest.approx(2**largest, rel=0.1)
 
 
 def test_every_time_is_positive_and_no_random_state_is_used() -> None:
     before = torch.get_rng_state()
-    found = latency(parse("q @ (k.T @ v)"), 16)
-    assert found.n_tokens == 16
-    assert found.latency_ms > 0
+    found = latencies(parse("q @ (k.T @ v)"), [16, 4])
+    assert [one.n_tokens for one in found] == [16, 4]
+    assert all(one.latency_ms > 0 for one in found)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -61,13 +68,59 @@ def test_denormal_numbers_are_flushed_while_it_measures_and_not_afterwards() -> 
     assert (tiny * 1e-10).gt(0).all()
 
 
+FAULTS = """
+import resource, torch
+from attnbench.nn.latency import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        values = [torch.ones(n * 2**20) for n in (1, 2, 3, 4)]  # 40 MiB
+        del values
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+given_back = faults()
+keep_freed_memory()
+print(given_back, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is kept in glibc only")
+def test_freed_memory_is_kept() -> None:
+    done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
+    given_back, kept = map(int, done.stdout.split())
+    assert kept < 3 * 40 * 2**20 // resource.getpagesize() < given_back
+
+
 def test_a_batchnorm_is_measured_too() -> None:
-    assert latency(parse("batchnorm(q)"), 4, n_heads=1, head_width=2).peak_bytes > 0
+    assert all(found.peak_bytes > 0 for found in latencies(parse("batchnorm(q)"), (4, 8), n_heads=1, head_width=2))
 
 
 def test_no_tokens_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_tokens = 0: an attention needs at least one token"):
-        latency(parse("v"), 0)
+    for sizes in ([], [0], [64, -1]):
+        with pytest.raises(ValueError, match=rf"sizes = \[{', '.join(map(str, sizes))}\]: an attention needs at least"):
+            latencies(parse("v"), sizes)
+
+
+def test_a_disturbance_spoils_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each size is disturbed in another round; in one round, all are.
+    disturbed = {(0, 0), (1, 1), (2, 2), (3, 3), (4, 0), (4, 1), (4, 2), (4, 3)}
+    calls = iter([(n_round, i) for n_round in range(5) for i in range(4)])
+
+    def made_up(_: object) -> float:
+        n_round, i = next(calls)
+        return i + 1.0 + 20 * ((n_round, i) in disturbed)
+
+    monkeypatch.setattr(timing, "median_ms", made_up)
+    found = latencies(parse("v"))
+    assert found == [Latency(n, ms, 0) for n, ms in zip(SIZES, (1.0, 2.0, 3.0, 4.0), strict=True)]
+    assert next(calls, None) is None
+
+
+def test_a_round_takes_the_median_of_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([0.0, 0.001, 1.0, 1.009, 2.0, 2.002])  # passes of 1, 9 and 2 ms
+    monkeypatch.setattr(timing.time, "thread_time", lambda: next(ends))
+    assert median_ms(lambda: torch.zeros(())) == pytest.approx(2.0)
 
 
 def test_values_that_are_let_go_are_not_needed_later() -> None:
