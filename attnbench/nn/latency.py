@@ -83,16 +83,17 @@ def _one_pass(graph: Graph, n_tokens: int, n_heads: int, head_width: int) -> Cal
     return lambda: attention(q, k, v)
 
 
-def keep_freed_memory() -> None:
+def keep_freed_memory() -> bool:
     """From now on this process keeps the memory that it frees, where its C library is glibc; elsewhere as before.
 
     Else every pass over values of a megabyte gets fresh pages from the kernel, which fills them with zeros: that can
-    take as long as the pass, and is no property of the attention.
+    take as long as the pass, and is no property of the attention. Returns: whether the C library agreed.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)  # the most that glibc takes
-        mallopt(_M_TRIM_THRESHOLD, 2**30)
+    if mallopt is None:
+        return False
+    # 32 MiB is the most that glibc takes.
+    return mallopt(_M_MMAP_THRESHOLD, 32 * 2**20) == 1 and mallopt(_M_TRIM_THRESHOLD, 2**30) == 1
 
 
 @contextmanager
