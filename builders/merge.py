@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnbench.dataset.columns import Columns
 from attnbench.dataset.files import MANIFEST, finish_release, read_manifest, read_table, to_arrow, write_release
@@ -17,6 +17,9 @@ from attnbench.nn.frozen_hashes import FROZEN
 from attnbench.space.architecture import read_architecture
 from builders.options import data_version
 from builders.shards import DATA, MEASURED, only_builder, read_shard, read_shards, shard_paths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Rows = list[dict[str, Any]]
 
@@ -42,7 +45,7 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
     """
     manifest = read_manifest(data)
     known = set(read_table(data, "architectures", manifest).column("key").to_pylist())
-    tables: dict[str, Rows] = {}
+    tables: dict[str, pa.Table] = {}
     counts: dict[str, tuple[int, int]] = {}
     taken: list[Path] = []
     for name in MEASURED:
@@ -55,10 +58,10 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
                 f"{len(strangers)} formulas of {name} are not in the table `architectures`, such as {strangers[0]!r}: "
                 "run `python -m builders enumerate`, or train only what it lists"
             )
-        refuse_broken(data, name, rows)
-        tables[name], counts[name] = rows, (len(before), len(rows))
+        tables[name], counts[name] = to_arrow(rows, TABLES[name]), (len(before), len(rows))
+        refuse_broken(data, name, tables[name])
     if data.resolve() == DATA:
-        refuse_other_recipes(tables["runs"])
+        refuse_unfrozen(tables["runs"])
     write_release(data, tables, version)
     # Only now: until the manifest is in place, the shards are the only whole copy. Those that a killed merge leaves are
     # rows that the release has, and go with the next one.
@@ -67,9 +70,9 @@ def release(data: Path, version: str) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def refuse_broken(data: Path, name: str, rows: Rows) -> None:
+def refuse_broken(data: Path, name: str, rows: pa.Table) -> None:
     """Raises: DataError where the rows break a rule of their table, with the shards that do so by themselves."""
-    problems = list(row_problems(name, Columns(to_arrow(rows, TABLES[name]))))
+    problems = list(row_problems(name, Columns(rows)))
     if problems:
         paths = [path for path in shard_paths(data, name) if any(row_problems(name, Columns(read_shard(path, name))))]
         found = f"; found in {', '.join(map(str, paths))}" if paths else ""
@@ -79,9 +82,10 @@ def refuse_broken(data: Path, name: str, rows: Rows) -> None:
         )
 
 
-def refuse_other_recipes(runs: Rows) -> None:
+def refuse_unfrozen(runs: pa.Table) -> None:
     """Raises: DataError for runs of the table whose recipe is not the frozen one of their backbone."""
-    for protocol, backbone, found in sorted({(row["protocol"], row["backbone"], row["protocol_hash"]) for row in runs}):
+    recipes = runs.select(["protocol", "backbone", "protocol_hash"]).to_pydict().values()
+    for protocol, backbone, found in sorted(set(zip(*recipes, strict=True))):
         frozen = FROZEN.get(protocol, {}).get(backbone)
         if found != frozen:
             raise DataError(

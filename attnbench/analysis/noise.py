@@ -144,14 +144,17 @@ def noise_ceiling(
 def ceiling_from_agreement(tau: float, n_seeds: int) -> float | None:
     """The tau that the noiseless ranking would reach against the mean of n seeds, from tau between two single seeds.
 
-    Where accuracies and noise are normal, tau = 2/π asin(ρ), and the root of a mean's reliability is its correlation
-    with the truth.
+    Where accuracies and noise are normal, the root of a mean's reliability is its correlation with the truth.
     Returns: tau in (0, 1]; None for tau <= 0, where the seeds share no ranking.
     Raises: ValueError for n_seeds < 1 or |tau| > 1.
-    Source: Greiner 1909 (tau and ρ).
     """
     reliability = reliability_from_agreement(tau, n_seeds)
-    return None if reliability is None else 2 / math.pi * math.asin(math.sqrt(reliability))
+    return None if reliability is None else tau_of_correlation(math.sqrt(reliability))
+
+
+def tau_of_correlation(rho: float) -> float:
+    """Kendall's tau of two normal variables with correlation rho. Source: Greiner 1909."""
+    return 2 / math.pi * math.asin(rho)
 
 
 def reliability_from_agreement(tau: float, n_seeds: float) -> float | None:

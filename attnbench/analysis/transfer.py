@@ -11,7 +11,7 @@ import numpy as np
 
 from attnbench.analysis.accuracy import mean_accuracy, seed_matrix
 from attnbench.analysis.bootstrap import LEVEL, N_RESAMPLES
-from attnbench.analysis.noise import reliability_from_agreement
+from attnbench.analysis.noise import reliability_from_agreement, tau_of_correlation
 from attnbench.analysis.rank import kendall_tau, top_overlap
 from attnbench.analysis.regret import selection_regret
 
@@ -84,18 +84,18 @@ def tau_under_noise(
 
     one, other: tau between two single seeds; one_seeds, other_seeds: how many seeds each ranking is a mean of.
     Where accuracies and noise are normal, or are so after a change of scale that keeps their order, the correlation is
-    the root of the product of reliabilities, and tau = 2/π asin(ρ). Two rankings of one seed each with equal noise
+    the root of the product of reliabilities. Two rankings of one seed each with equal noise
     thus reach what two seeds of either do.
     Returns: tau in (0, 1]; None where a tau is unknown or not positive.
     Raises: ValueError (see `reliability_from_agreement`).
-    Source: Spearman 1904 (attenuation); Greiner 1909 (tau and ρ).
+    Source: Spearman 1904 (attenuation).
     """
     if one is None or other is None:
         return None
-    reliabilities = reliability_from_agreement(one, one_seeds), reliability_from_agreement(other, other_seeds)
-    if None in reliabilities:
+    reliability, its = reliability_from_agreement(one, one_seeds), reliability_from_agreement(other, other_seeds)
+    if reliability is None or its is None:
         return None
-    return 2 / math.pi * math.asin(math.sqrt(math.prod(r for r in reliabilities if r is not None)))
+    return tau_of_correlation(math.sqrt(reliability * its))
 
 
 def _between_seeds(matrix: pd.DataFrame) -> tuple[float | None, int]:

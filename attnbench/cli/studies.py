@@ -65,9 +65,9 @@ def transfer(args: argparse.Namespace) -> int:
         backbones=args.backbone,
         n_resamples=args.resamples,
     )
-    if args.json:
-        return show_json(ranks.to_dict("records"))
     records = ranks.to_dict("records")
+    if args.json:
+        return show_json(records)
     columns = (
         "measured on",
         "used on",
